@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -52,6 +53,7 @@
 	X(pthread_spin_unlock, (pthread_spinlock_t *)) \
 	X(pthread_barrier_wait, (pthread_barrier_t *)) \
 	X(pthread_join, (pthread_t, void **)) \
+	X(sched_yield, (void)) \
 	X(sem_wait, (sem_t *)) \
 	X(sem_timedwait, (sem_t *, const struct timespec *)) \
 	X(sem_clockwait, (sem_t *, clockid_t, const struct timespec *)) \
@@ -298,6 +300,18 @@ WAITS_FOR(sem_clockwait, SEMAPHORE, lock, is_zero(lock), true,
 	  (sem_t * lock, clockid_t clock, const struct timespec *at), (lock, clock, at))
 WAITS_FOR(pthread_barrier_wait, BARRIER, lock, true, false, (pthread_barrier_t * lock), (lock))
 WAITS_FOR(pthread_join, JOIN, thread, true, false, (pthread_t thread, void **result), (thread, result))
+
+/* A thread that yields again and again waits on its processor, and mostly in the kernel, where no sample is taken. */
+EXPORT int sched_yield(void)
+{
+	int error;
+
+	READY;
+	tell_yields(HERE);
+	error = next.sched_yield();
+	tell_yielded();
+	return error;
+}
 
 /* libc has older functions of these names, of another layout, which programs of 2003 get. */
 #define VERSION(name, arguments) __asm__(".symver " #name ", " #name "@@@GLIBC_2.3.2");

@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define LAYOUT 1         /* of all that is below */
+#define LAYOUT 2         /* of all that is below */
 #define CHUNKS 16384     /* 64 MB, of which only what is used takes memory */
 #define CHUNK_EVENTS 128 /* a page */
 
@@ -29,6 +29,8 @@ enum what {
 	TAKES,     /* takes a lock that others wait for; as above */
 	WAKES,     /* releases, or signals, what others wait for */
 	LEAVES,    /* its wait has ended otherwise */
+	ACCOUNT,   /* at this time `thread` had run for `lock` ns, and been without a processor for `other` ns */
+	YIELDS,    /* has spent `lock` ns of processor time in a loop that yields */
 	STACK,     /* the place `site` of this thread: frame, instruction and stack pointer, and `thread` bytes that follow */
 };
 
@@ -44,6 +46,24 @@ struct event {
 	uint8_t kind;
 	uint16_t site;
 };
+
+/*
+ * A lock that threads wait for. Its releases are noted here, and told when another thread gets it: a thread that takes
+ * and releases it again and again tells next to nothing.
+ */
+struct waited {
+	_Atomic uint64_t word;     /* the lock's address, shifted, and how many wait */
+	_Atomic uint32_t releaser; /* which thread released it last */
+	_Atomic uint32_t unused;
+	_Atomic uint64_t released; /* when, as a stamp */
+	_Atomic uint64_t told;     /* when this was last told */
+};
+
+/* Locks that threads of several processes wait for: their words are at the same address in all of them. */
+#define SHARED_SETS 256
+#define WAYS 2
+/* Marks the address of such a lock in an event. */
+#define SHARED (1ULL << 63)
 
 /* About a chunk. */
 struct head {
@@ -61,12 +81,18 @@ struct shared {
 	_Atomic uint64_t dropped;
 	_Atomic uint64_t claims;
 	_Atomic uint32_t is_watched; /* NOT_YET, which the first process waits for, WATCHED or ENDED */
-	char padding[4096 - 36];
+	_Atomic uint32_t hint;       /* the first chunk that may be free */
+	_Atomic uint32_t used;       /* the chunks behind have never been used */
+	_Atomic uint32_t accounts;   /* whether holders' accounts are to be told */
+	_Atomic uint32_t waiting[2]; /* threads that wait for locks of several processes, and for other such things */
+	char padding[4096 - 56];
+	struct waited waited_for[SHARED_SETS][WAYS];
 	struct head heads[CHUNKS];
 	struct event events[CHUNKS][CHUNK_EVENTS];
 };
 
 _Static_assert(sizeof(struct event) == 32 && sizeof(struct head) == 64, "the layout that the command reads");
-_Static_assert(sizeof(struct shared) == 4096 + CHUNKS * (64 + 4096), "the layout that the command reads");
+_Static_assert(sizeof(struct waited) * SHARED_SETS * WAYS == 4 * 4096, "the layout that the command reads");
+_Static_assert(sizeof(struct shared) == 5 * 4096 + CHUNKS * (64 + 4096), "the layout that the command reads");
 
 #endif

@@ -40,16 +40,15 @@ static __thread struct {
 	struct wait wait;          /* the one that it is in, if it has begun */
 	const volatile void *held; /* the lock that it has waited for and not released yet */
 	struct place places[PLACES];
+	uint64_t yielded;  /* when it last did, as a stamp */
+	uint64_t yields;   /* since when it has done nothing but that */
+	uint64_t cpu;      /* its processor time at the last time it was told */
 } self;
 
 struct waited waited_for[SETS][WAYS] __attribute__((aligned(64)));
-_Atomic uint32_t waiting_for_locks, waiting_for_work;
-
-static _Atomic uint32_t *waiting(enum kind kind)
-{
-	return kind > SPIN ? &waiting_for_work : &waiting_for_locks;
-}
-
+_Atomic uint32_t waiting_here[2];
+static _Atomic uint32_t nobody[2];
+_Atomic uint32_t *waiting_anywhere = nobody;
 
 static struct shared *shared;
 static uint32_t process;
@@ -58,12 +57,38 @@ static pthread_key_t end;
 /* In a page that is zero in a forked child until `tell_forked`. Null if the kernel has no such pages. */
 static uint32_t *mark;
 
-static uint64_t now(void)
+struct waited *set_of(enum kind kind, const volatile void *lock)
+{
+	uint64_t hash = (uint64_t)lock * 0x9e3779b97f4a7c15U;
+
+	if (shared != NULL && is_shared(kind, lock))
+		return shared->waited_for[hash >> 56];
+	return waited_for[hash >> 52];
+}
+
+static _Atomic uint32_t *waiting(const struct wait *wait)
+{
+	return &(wait->is_shared ? waiting_anywhere : waiting_here)[wait->kind > SPIN];
+}
+
+/* Returns a lock's address as events have it. */
+static uint64_t address(enum kind kind, const volatile void *lock)
+{
+	return (uint64_t)lock | (is_shared(kind, lock) ? SHARED : 0);
+}
+
+static uint64_t time_of(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	if (clock_gettime(clock, &t) != 0)
+		return 0;
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t now(void)
+{
+	return time_of(CLOCK_MONOTONIC);
 }
 
 /*
@@ -123,11 +148,15 @@ static void ends(void *unused)
 static void claim(void)
 {
 	uint64_t serial = atomic_fetch_add_explicit(&shared->claims, 1, memory_order_relaxed);
+	uint32_t first;
 
 	closes();
+	/* The same few chunks are used again and again: they are in the processor's cache. */
+	first = atomic_load_explicit(&shared->hint, memory_order_relaxed);
 	for (uint32_t i = 0; i < CHUNKS; i++) {
-		struct head *head = &shared->heads[(serial + i) % CHUNKS];
-		uint32_t state = FREE;
+		uint32_t index = (first + i) % CHUNKS;
+		struct head *head = &shared->heads[index];
+		uint32_t state = FREE, used;
 
 		/* ORDERING: pairs with the command's store: it has read what was in the chunk. */
 		if (atomic_load_explicit(&head->state, memory_order_relaxed) != FREE ||
@@ -140,6 +169,12 @@ static void claim(void)
 			pthread_setspecific(end, &self);
 			memset(self.places, 0, sizeof self.places);
 		}
+		atomic_store_explicit(&shared->hint, index + 1, memory_order_relaxed);
+		used = atomic_load_explicit(&shared->used, memory_order_relaxed);
+		while (used <= index && !atomic_compare_exchange_weak_explicit(&shared->used, &used, index + 1,
+									       memory_order_relaxed,
+									       memory_order_relaxed))
+			;
 		head->process = process;
 		head->thread = self.thread;
 		head->serial = serial;
@@ -276,10 +311,10 @@ static bool takes_over(struct waited *entry, uint64_t *word, uint64_t key)
 }
 
 /* Counts this thread among those that wait for a lock. Returns nothing if there are too many such locks. */
-static struct waited *joins(const volatile void *lock)
+static struct waited *joins(enum kind kind, const volatile void *lock)
 {
 	uint64_t key = (uint64_t)lock << 16;
-	struct waited *set = waited_for[((uint64_t)lock * 0x9e3779b97f4a7c15U) >> 52];
+	struct waited *set = set_of(kind, lock);
 	int way = 0;
 
 	for (; way < WAYS; way++) {
@@ -297,9 +332,50 @@ static struct waited *joins(const volatile void *lock)
 			return &set[way];
 		/* Another waiter was faster: there is one entry for each lock. */
 		if (is_of(word, key) && (word & 0xffff) != 0)
-			return (word & 0xffff) == 0xffff ? NULL : joins(lock);
+			return (word & 0xffff) == 0xffff ? NULL : joins(kind, lock);
 	}
 	return NULL;
+}
+
+/* Returns which thread holds a lock, where the C library's memory of it says so, or 0. */
+static uint32_t holder(enum kind kind, const volatile void *lock)
+{
+	switch (kind) {
+	case MUTEX:
+		return (uint32_t)((const volatile pthread_mutex_t *)lock)->__data.__owner;
+	case READER:
+	case WRITER:
+		return (uint32_t)((const volatile pthread_rwlock_t *)lock)->__data.__cur_writer;
+	default:
+		return 0;
+	}
+}
+
+/*
+ * Tells for how long a thread has run, and for how long it could not: its clock is exact, and the second is complete
+ * when it runs. Returns whether that is known.
+ */
+static bool tell_account(uint32_t thread)
+{
+	/* The kernel's name for the processor time of a thread of this process. */
+	uint64_t ran = time_of((clockid_t)(~thread << 3 | 6)), delayed = 0;
+	char text[64], *end;
+	ssize_t length;
+	int file;
+
+	snprintf(text, sizeof text, "/proc/self/task/%u/schedstat", thread);
+	file = ran == 0 ? -1 : (int)syscall(SYS_openat, AT_FDCWD, text, O_RDONLY | O_CLOEXEC);
+	if (file < 0)
+		return false;
+	length = syscall(SYS_read, file, text, sizeof text - 1);
+	syscall(SYS_close, file);
+	text[length < 0 ? 0 : length] = '\0';
+	end = strchr(text, ' ');
+	if (end == NULL)
+		return false;
+	delayed = strtoull(end, NULL, 10);
+	tell((struct event){.at = now(), .lock = ran, .other = delayed, .thread = thread, .what = ACCOUNT});
+	return true;
 }
 
 struct wait tell_waits(enum kind kind, const volatile void *lock, const volatile void *other, void *code, void *frame)
@@ -311,15 +387,21 @@ struct wait tell_waits(enum kind kind, const volatile void *lock, const volatile
 	if (!is_told())
 		return wait;
 	site = place(code, frame);
-	atomic_fetch_add_explicit(waiting(kind), 1, memory_order_relaxed);
-	wait.entry = joins(lock);
+	wait.is_shared = is_shared(kind, lock);
+	atomic_fetch_add_explicit(waiting(&wait), 1, memory_order_relaxed);
+	wait.entry = joins(kind, lock);
 	wait.began = now();
 	tell((struct event){.at = wait.began,
-			    .lock = (uint64_t)lock,
-			    .other = (uint64_t)other,
+			    .lock = address(kind, lock),
+			    .other = (uint64_t)other | (other != NULL && is_shared(MUTEX, other) ? SHARED : 0),
 			    .what = WAITS,
 			    .kind = (uint8_t)kind,
 			    .site = site});
+	if (atomic_load_explicit(&shared->accounts, memory_order_relaxed) != 0) {
+		wait.holder = holder(kind, lock);
+		if (wait.holder == 0 || wait.holder == self.thread || !tell_account(wait.holder))
+			wait.holder = 0;
+	}
 	self.wait = wait;
 	errno = error;
 	return wait;
@@ -339,7 +421,7 @@ static void has(enum what what, const struct waited *entry, enum kind kind, cons
 			releaser = 0;
 	}
 	tell((struct event){.at = now(),
-			    .lock = (uint64_t)lock,
+			    .lock = address(kind, lock),
 			    .other = released,
 			    .thread = releaser,
 			    .what = (uint8_t)what,
@@ -352,18 +434,20 @@ void tell_leaves(const struct wait *wait, bool has_it)
 
 	if (wait->began == 0)
 		return;
+	if (wait->holder != 0)
+		tell_account(wait->holder);
 	if (has_it) {
 		has(GOT, wait->entry, wait->kind, wait->lock, wait->began);
 		self.held = wait->lock;
 	} else {
 		tell((struct event){.at = now(),
-				    .lock = (uint64_t)wait->lock,
+				    .lock = address(wait->kind, wait->lock),
 				    .what = LEAVES,
 				    .kind = (uint8_t)wait->kind});
 	}
 	if (wait->entry != NULL)
 		atomic_fetch_sub_explicit(&wait->entry->word, 1, memory_order_relaxed);
-	atomic_fetch_sub_explicit(waiting(wait->kind), 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(waiting(wait), 1, memory_order_relaxed);
 	self.wait.began = 0;
 	errno = error;
 }
@@ -404,8 +488,39 @@ void tell_wakes(enum kind kind, const volatile void *lock)
 {
 	int error = errno;
 
-	tell((struct event){.at = now(), .lock = (uint64_t)lock, .what = WAKES, .kind = (uint8_t)kind});
+	tell((struct event){.at = now(), .lock = address(kind, lock), .what = WAKES, .kind = (uint8_t)kind});
 	errno = error;
+}
+
+/* The stamps between two yields of a loop that does nothing else, and between two times that it is told of. */
+#define SOON 1000000
+#define TELLS 6000000
+
+void tell_yields(void *code, void *frame)
+{
+	uint64_t at = stamp();
+
+	if (!is_told())
+		return;
+	if (at - self.yielded > SOON) {
+		self.yields = at;
+		self.cpu = 0;
+	} else if (at - self.yields > TELLS) {
+		uint64_t cpu = time_of(CLOCK_THREAD_CPUTIME_ID);
+
+		if (self.cpu != 0)
+			tell((struct event){.at = now(),
+					    .lock = cpu - self.cpu,
+					    .what = YIELDS,
+					    .site = place(code, frame)});
+		self.cpu = cpu;
+		self.yields = at;
+	}
+}
+
+void tell_yielded(void)
+{
+	self.yielded = stamp();
 }
 
 /* Maps a file if it is the command's memory. */
@@ -453,6 +568,7 @@ void tell_start(void)
 	else
 		*mark = 1;
 	shared = mapped;
+	waiting_anywhere = mapped->waiting;
 	/* Not for long: the command may have ended. */
 	if (atomic_load_explicit(&shared->is_watched, memory_order_relaxed) == 0)
 		syscall(SYS_futex, &shared->is_watched, FUTEX_WAIT, 0, &(struct timespec){.tv_sec = 1}, NULL, 0);
@@ -468,9 +584,9 @@ void tell_forked(void)
 	process = (uint32_t)getpid();
 	/* The chunk is the parent's, and so are the threads that wait. */
 	memset(&self, 0, sizeof self);
-	if (waiting_for_locks != 0 || waiting_for_work != 0)
+	if (waiting_here[0] != 0 || waiting_here[1] != 0)
 		memset(waited_for, 0, sizeof waited_for);
-	waiting_for_locks = waiting_for_work = 0;
+	waiting_here[0] = waiting_here[1] = 0;
 	if (shared != NULL)
 		atomic_fetch_add_explicit(&shared->joined, 1, memory_order_relaxed);
 }

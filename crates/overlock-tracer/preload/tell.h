@@ -3,42 +3,59 @@
 #ifndef OVERLOCK_TELL_H
 #define OVERLOCK_TELL_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "layout.h"
 
-/*
- * A lock that threads of this process wait for. Its releases are noted here, and told when another thread gets it: a
- * thread that takes and releases it again and again tells next to nothing.
- */
-struct waited {
-	_Atomic uint64_t word;     /* the lock's address, shifted, and how many wait */
-	_Atomic uint32_t releaser; /* which thread released it last */
-	_Atomic uint32_t unused;
-	_Atomic uint64_t released; /* when, as a stamp */
-	_Atomic uint64_t told;     /* when this was last told */
-};
-
 #define SETS 4096
-#define WAYS 2
 
 #pragma GCC visibility push(hidden)
 
 extern struct waited waited_for[SETS][WAYS];
 
-/* How many threads of this process wait for locks, and how many for other things: most need not look further. */
-extern _Atomic uint32_t waiting_for_locks, waiting_for_work;
+/*
+ * How many threads wait for locks, and how many for other things: most need not look further. The first two are of
+ * this process; the others are of all, and of locks that processes share.
+ */
+extern _Atomic uint32_t waiting_here[2], *waiting_anywhere;
+
+/* Returns whether threads of other processes may wait for this as well. */
+static inline bool is_shared(enum kind kind, const volatile void *lock)
+{
+	/* The C library's bit of a mutex's kind, which pthread_mutex_init sets. */
+	const int mutex_bit = 128;
+
+	switch (kind) {
+	case MUTEX:
+		return (((const pthread_mutex_t *)lock)->__data.__kind & mutex_bit) != 0;
+	case READER:
+	case WRITER:
+		return ((const pthread_rwlock_t *)lock)->__data.__shared != 0;
+	case CONDVAR:
+		return (((const pthread_cond_t *)lock)->__data.__wrefs & 1) != 0;
+	case SEMAPHORE:
+		/* Behind the value and the number of waiters. */
+		return ((const volatile int *)lock)[2] != 0;
+	default:
+		return false;
+	}
+}
+
+/* Returns where a lock's entry is, if it has one. */
+struct waited *set_of(enum kind kind, const volatile void *lock);
 
 /* Returns the lock's entry, if a thread waits for it. */
 static inline struct waited *waited(enum kind kind, const volatile void *lock)
 {
 	uint64_t key = (uint64_t)lock << 16;
-	struct waited *set = waited_for[((uint64_t)lock * 0x9e3779b97f4a7c15U) >> 52];
+	struct waited *set;
 
-	if (__builtin_expect(atomic_load_explicit(kind > SPIN ? &waiting_for_work : &waiting_for_locks,
-						  memory_order_relaxed) == 0, 1))
+	if (__builtin_expect((atomic_load_explicit(&waiting_here[kind > SPIN], memory_order_relaxed) |
+			      atomic_load_explicit(&waiting_anywhere[kind > SPIN], memory_order_relaxed)) == 0, 1))
 		return NULL;
+	set = set_of(kind, lock);
 	for (int way = 0; way < WAYS; way++) {
 		uint64_t word = atomic_load_explicit(&set[way].word, memory_order_relaxed);
 
@@ -54,6 +71,8 @@ struct wait {
 	struct waited *entry;
 	uint64_t began;
 	enum kind kind;
+	uint32_t holder; /* the thread whose account was told at the beginning */
+	bool is_shared;
 };
 
 /* Joins the command's memory, if there is any. */
@@ -73,6 +92,10 @@ void tell_takes(struct waited *entry, enum kind kind, const volatile void *lock)
 
 /* This thread is about to release a lock that others wait for. It is told at least once in a period, by stamps. */
 void tell_releases(struct waited *entry, enum kind kind, const volatile void *lock, uint64_t period);
+
+/* This thread is about to yield its processor, and has yielded it. */
+void tell_yields(void *code, void *frame);
+void tell_yielded(void);
 
 /* This thread is about to wake threads that wait for no lock. */
 void tell_wakes(enum kind kind, const volatile void *lock);

@@ -5,6 +5,7 @@ use crate::kind::Kind;
 use crate::names;
 use crate::symbols::{Frame, Symbols};
 use crate::tracer::Tracer;
+use crate::word::Word;
 use overlock_trace::{
     BlockedIn, Class, Cure, End, HolderNs, NOTICEABLE, Report, Site, SiteReport, Verdict,
 };
@@ -67,6 +68,7 @@ impl Findings {
     pub(crate) fn new(report: Report, tracer: &Tracer, stopped_ns: u64) -> Self {
         let mut names = Names::new(tracer);
         let mut groups: BTreeMap<(u32, Kind, String), Finding> = BTreeMap::new();
+        let mut like_locks = BTreeSet::new();
         for site in &report.sites {
             let (kind, place) = names.of(site.key.site);
             let key = (site.key.process, kind, place.clone());
@@ -86,10 +88,18 @@ impl Findings {
                 }
             }
             groups.get_mut(&key).expect("just made").locks.insert(site.key.lock);
+            if names.is_like_a_lock(site.key.site) {
+                like_locks.insert(key);
+            }
+        }
+        for (key, finding) in &mut groups {
+            finding.class = match finding.kind.class(&finding.waits) {
+                _ if finding.kind == Kind::Futex && like_locks.contains(key) => Class::Lock,
+                class => class,
+            };
         }
         let mut waits: Vec<Finding> = groups.into_values().collect();
         for finding in &mut waits {
-            finding.class = finding.kind.class(&finding.waits);
             let mut said: BTreeMap<String, u64> = BTreeMap::new();
             for (blocked, ns) in &finding.waits.blocked_in {
                 *said.entry(names.blocked(*blocked)).or_default() += ns;
@@ -175,9 +185,23 @@ impl<'a> Names<'a> {
         named
     }
 
+    /// Returns the names of the functions of a stack, the innermost first.
+    pub(crate) fn stack(&mut self, site: Site) -> Vec<String> {
+        let frames = self.symbols.stack(&self.tracer.images, site);
+        frames.into_iter().map(|frame| frame.function).collect()
+    }
+
     /// Returns whether threads wait at a site for a lock, as far as its name tells.
     pub(crate) fn class(&mut self, site: Site) -> Class {
-        self.of(site).0.names_class().unwrap_or(Class::Work)
+        match self.of(site).0 {
+            Kind::Futex if self.is_like_a_lock(site) => Class::Lock,
+            kind => kind.names_class().unwrap_or(Class::Work),
+        }
+    }
+
+    /// Returns whether the word that threads wait for at a site has the values of a lock.
+    fn is_like_a_lock(&self, site: Site) -> bool {
+        self.tracer.words.get(&site).is_some_and(Word::is_like_a_lock)
     }
 
     /// Says what a holder slept in.

@@ -2,10 +2,14 @@
 #![doc = include_str!("../README.md")]
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
+mod account;
+mod bursts;
 mod calls;
 mod chrome;
 mod coarse;
+mod drain;
 mod finding;
+mod firefox;
 mod folded;
 mod images;
 mod kernel;
@@ -20,15 +24,17 @@ mod quota;
 mod records;
 mod rings;
 mod session;
+mod slices;
 mod spin;
 mod symbols;
 mod tracepoints;
 mod tracer;
 mod window;
+mod word;
 
 pub use finding::{Finding, Findings, Loop};
 pub use folded::lines as folded;
 pub use kind::Kind;
 pub use preload::LIBRARY;
-pub use session::{Needs, Opened, Seen, Session, Start, Wanted};
+pub use session::{Files, Needs, Opened, Seen, Session, Start, Wanted};
 pub use window::{Hold, Stint, Window};

@@ -6,7 +6,7 @@
 //! call. Of a mutex of the GNU C library, the program's memory names the holder. So each look is
 //! true, and stands for the time since the one before it. What lies between two looks is not seen.
 
-use crate::calls::number;
+use crate::calls::{self, number};
 use crate::coarse::Coarse;
 use crate::owner;
 use crate::platform;
@@ -16,7 +16,7 @@ use crate::rings::Rings;
 use crate::tracer::Tracer;
 use anyhow::Result;
 use overlock_trace::{Doing, Holder, Seen, Site, Snapshot};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// How the threads of programs are looked at.
 #[derive(Debug)]
@@ -75,6 +75,11 @@ impl Looks {
         self.rings.follow(threads)
     }
 
+    /// Begins to read the records.
+    pub(crate) fn start(&mut self) -> Result<()> {
+        self.rings.start()
+    }
+
     /// Does without the kernel's records from now on.
     pub(crate) fn be_coarse(&mut self) {
         self.rings = Rings::default();
@@ -88,8 +93,15 @@ impl Looks {
     /// Looks at all threads once, and then sleeps.
     pub(crate) fn turn(&mut self, tracer: &mut Tracer) {
         match &mut self.coarse {
-            Some(coarse) => coarse.turn(tracer),
-            None => self.rings.read(tracer, SETTLED_NS),
+            Some(coarse) => {
+                let found = coarse.turn(tracer, &HashSet::new());
+                tracer.finds(found);
+                tracer.tell_found(u64::MAX);
+            }
+            None => {
+                self.rings.turn(tracer.switches);
+                self.rings.read_now(tracer, SETTLED_NS);
+            }
         }
         let start = platform::now_ns();
         let mut processes: Vec<u32> = tracer.threads.values().copied().collect();
@@ -126,7 +138,8 @@ impl Looks {
 
     /// Reads the last records.
     pub(crate) fn end(&mut self, tracer: &mut Tracer) {
-        self.rings.read(tracer, 0);
+        self.rings.read(tracer, u64::MAX);
+        tracer.analysis.stretch_samples(self.rings.stretch());
     }
 
     fn look(&mut self, tracer: &mut Tracer, process: u32) -> Snapshot {
@@ -191,6 +204,9 @@ impl Looks {
             Some(old) => old.site,
             None => site(tracer, process, *stack, *code, is_plain),
         };
+        if old.is_none_or(|old| old.turns != turns) {
+            tracer.words.entry(site).or_default().waits(value);
+        }
         let is_old = old.is_some_and(|old| old.turns == turns);
         self.asleep.insert(thread, Sleep { lock, stack: *stack, code: *code, site, turns });
         let holder = match owner::is_mutex(is_plain, value) {
@@ -203,22 +219,7 @@ impl Looks {
 
 /// Says in words in which system call a thread sleeps.
 fn asleep(tracer: &mut Tracer, call: u64) -> Doing {
-    let name = match i64::try_from(call).unwrap_or(-1) {
-        libc::SYS_nanosleep | libc::SYS_clock_nanosleep => "sleep for a time",
-        libc::SYS_read | libc::SYS_pread64 | libc::SYS_readv => "read",
-        libc::SYS_write | libc::SYS_pwrite64 | libc::SYS_writev => "write",
-        libc::SYS_fsync | libc::SYS_fdatasync | libc::SYS_msync => "a disk, for its data",
-        libc::SYS_poll | libc::SYS_ppoll | libc::SYS_select | libc::SYS_pselect6 => "poll",
-        libc::SYS_epoll_wait | libc::SYS_epoll_pwait => "epoll",
-        libc::SYS_recvfrom | libc::SYS_recvmsg => "receive",
-        libc::SYS_sendto | libc::SYS_sendmsg => "send",
-        libc::SYS_wait4 | libc::SYS_waitid => "wait for a process",
-        libc::SYS_futex => "a futex",
-        // Outside of any system call, only a fault makes a thread sleep.
-        -1 => "page fault",
-        other => return Doing::Asleep(tracer.kernel.reason(&format!("system call {other}"))),
-    };
-    Doing::Asleep(tracer.kernel.reason(name))
+    Doing::Asleep(tracer.kernel.reason(&calls::words(call.cast_signed())))
 }
 
 /// Returns the call site of a thread that sleeps.

@@ -2,7 +2,7 @@
 //! Asking a lock's own memory for its holder: the GNU C library's mutexes keep it.
 
 use crate::platform;
-use overlock_trace::Holder;
+use overlock_trace::{Holder, SHARED};
 use std::collections::HashMap;
 
 /// The value that a waiter of the C library's mutex expects: locked, with waiters.
@@ -15,10 +15,11 @@ pub(crate) fn is_mutex(is_plain: bool, value: u64) -> bool {
     is_plain && value == CONTENDED
 }
 
-/// Asks a mutex of the GNU C library for its holder.
+/// Asks a mutex of the GNU C library for its holder, which is a thread of the same process unless
+/// processes share it.
 pub(crate) fn holder(threads: &HashMap<u32, u32>, process: u32, lock: u64) -> Holder {
     let mut bytes = [0; OWNER + 4];
-    if platform::read_memory(process, lock, &mut bytes) != bytes.len() {
+    if platform::read_memory(process, lock & !SHARED, &mut bytes) != bytes.len() {
         return Holder::Unknown;
     }
     let word =
@@ -26,7 +27,9 @@ pub(crate) fn holder(threads: &HashMap<u32, u32>, process: u32, lock: u64) -> Ho
     let owner = word(OWNER);
     match word(0) {
         0 => Holder::Nobody,
-        _ if threads.get(&owner) == Some(&process) => Holder::Thread(owner),
+        _ if threads.get(&owner).is_some_and(|of| *of == process || lock & SHARED != 0) => {
+            Holder::Thread(owner)
+        }
         _ => Holder::Unknown,
     }
 }

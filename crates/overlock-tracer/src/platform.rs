@@ -44,6 +44,14 @@ pub(crate) fn enable(event: &OwnedFd) -> io::Result<()> {
     check(unsafe { sys::ioctls::ENABLE(event.as_raw_fd(), 0) })
 }
 
+/// Lets an event, and those that threads have inherited from it, record or not. Events of threads
+/// that have ended do neither.
+pub(crate) fn turn(event: &OwnedFd, is_on: bool) {
+    let change = if is_on { sys::ioctls::ENABLE } else { sys::ioctls::DISABLE };
+    // SAFETY: takes a descriptor and touches no memory.
+    unsafe { change(event.as_raw_fd(), 0) };
+}
+
 /// Returns the number by which an event's records name it.
 pub(crate) fn id(event: &OwnedFd) -> io::Result<u64> {
     let mut id = 0;
@@ -119,14 +127,43 @@ impl Drop for Ring {
     }
 }
 
-/// Waits until an event's ring is filled to its watermark, or for some milliseconds.
-pub(crate) fn poll(events: &[&OwnedFd], milliseconds: i32) {
-    let entry =
-        |fd: &&OwnedFd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    let mut entries: Vec<libc::pollfd> = events.iter().map(entry).collect();
-    let count = entries.len() as libc::nfds_t;
-    // SAFETY: the entries are valid, and their number is right.
-    unsafe { libc::poll(entries.as_mut_ptr(), count, milliseconds) };
+/// Waits for events whose rings are filled to their watermarks.
+pub(crate) struct Poll(Vec<libc::pollfd>);
+
+impl Poll {
+    /// The events have to stay open for as long as this is used.
+    pub(crate) fn new(events: &[OwnedFd]) -> Self {
+        let entry =
+            |fd: &OwnedFd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        Poll(events.iter().map(entry).collect())
+    }
+
+    /// Waits until there is one, or for some milliseconds.
+    pub(crate) fn wait(&mut self, milliseconds: i32) {
+        let count = self.0.len() as libc::nfds_t;
+        // SAFETY: the entries are valid, and their number is right.
+        unsafe { libc::poll(self.0.as_mut_ptr(), count, milliseconds) };
+        // The threads of an event may be gone, which would end each wait at once.
+        for entry in &mut self.0 {
+            if entry.revents & !libc::POLLIN != 0 {
+                entry.fd = -1;
+            }
+        }
+    }
+}
+
+/// Lets this thread run before all that have no real-time priority, or at least before others of
+/// its session.
+pub(crate) fn come_first() {
+    const PRIORITY: i32 = 10;
+    // SAFETY: plain data.
+    let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+    parameters.sched_priority = PRIORITY;
+    let policy = libc::SCHED_RR | libc::SCHED_RESET_ON_FORK;
+    // SAFETY: the parameters are only read.
+    if unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) } < 0 {
+        hurry();
+    }
 }
 
 /// Lets this thread run before others, so that the rings don't fill up on a busy machine. It is no

@@ -85,7 +85,8 @@ impl Spec {
             }
             (_, None) => {
                 attr.type_ = perf::PERF_TYPE_SOFTWARE;
-                attr.config = perf::PERF_COUNT_SW_DUMMY.into();
+                // Of faults that had to wait; of what follows, any event would tell.
+                attr.config = perf::PERF_COUNT_SW_PAGE_FAULTS_MAJ.into();
                 attr.set_context_switch(1);
                 attr.set_task(1);
                 attr.set_comm(1);

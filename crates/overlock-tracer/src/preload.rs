@@ -6,18 +6,22 @@
 //! memory that outlives the processes. The kernel's records of switches tell what the threads did
 //! meanwhile, as for looks.
 
+mod accounts;
 mod memory;
 mod told;
 mod unseen;
 
+use crate::calls::{self, Call};
 use crate::kind::Kind;
 use crate::platform;
+use crate::points::CLOCK_HZ;
 use crate::records::Stack;
 use crate::rings::{LATEST_NS, Rings};
 use crate::tracer::Tracer;
+use accounts::Accounts;
 use anyhow::Result;
 use memory::Memory;
-use overlock_trace::{NOTICEABLE, Off, Site, What};
+use overlock_trace::{NOTICEABLE, Off, SHARED, Site, What};
 use std::os::fd::RawFd;
 pub(crate) use told::Told;
 use told::{Condition, OwnStack, Saying};
@@ -27,7 +31,7 @@ pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/liboverlock
 /// The variable that tells it of the memory.
 const VARIABLE: &str = "OVERLOCK_TRACE";
 /// How long the reader sleeps at most.
-const TURN_MS: i32 = 10;
+const TURN_MS: u64 = 10;
 /// Above this number of places, those of threads that are gone are forgotten.
 const MANY_PLACES: usize = 1 << 16;
 
@@ -36,12 +40,14 @@ const MANY_PLACES: usize = 1 << 16;
 pub(crate) struct Preload {
     memory: Memory,
     rings: Rings,
+    /// Used instead where the kernel allows no records.
+    accounts: Option<Accounts>,
     dropped: u64,
 }
 
 impl Preload {
     pub(crate) fn new() -> Result<Self> {
-        Ok(Preload { memory: Memory::new()?, rings: Rings::default(), dropped: 0 })
+        Ok(Preload { memory: Memory::new()?, rings: Rings::default(), accounts: None, dropped: 0 })
     }
 
     pub(crate) fn descriptor(&self) -> RawFd {
@@ -60,20 +66,49 @@ impl Preload {
         self.rings.follow(threads)
     }
 
+    /// Does without the kernel's records from now on.
+    pub(crate) fn be_coarse(&mut self) {
+        self.rings = Rings::default();
+        self.accounts = Some(Accounts::default());
+        self.memory.wants_accounts();
+    }
+
+    pub(crate) fn is_coarse(&self) -> bool {
+        self.accounts.is_some()
+    }
+
+    /// Begins to read the records.
+    pub(crate) fn start(&mut self) -> Result<()> {
+        self.rings.start()
+    }
+
     /// Lets the program go.
     pub(crate) fn watched(&self) {
         self.memory.watched();
     }
 
     pub(crate) fn turn(&mut self, tracer: &mut Tracer) {
-        self.rings.wait(TURN_MS);
-        tracer.told.unseen.look(&tracer.threads);
-        self.read(tracer, LATEST_NS);
+        self.rings.turn(tracer.switches);
+        match self.is_coarse() {
+            true => std::thread::sleep(std::time::Duration::from_millis(TURN_MS)),
+            false => self.rings.wait(TURN_MS),
+        }
+        for (at, thread, call) in tracer.told.unseen.look(&tracer.threads) {
+            let Call::Other(call) = call else { continue };
+            let reason = tracer.kernel.reason(&calls::words(call));
+            tracer.finds([(at, thread, What::Sleeps(reason))]);
+        }
+        self.read(tracer, platform::now_ns().saturating_sub(LATEST_NS));
     }
 
-    /// Hands on what is older than `age_ns`; all of it if that is 0.
-    pub(crate) fn read(&mut self, tracer: &mut Tracer, age_ns: u64) {
-        let now = platform::now_ns();
+    /// Hands on all that is left.
+    pub(crate) fn end(&mut self, tracer: &mut Tracer) {
+        self.read(tracer, u64::MAX);
+        tracer.analysis.stretch_samples(self.rings.stretch());
+    }
+
+    /// Hands on what is older than a time, as far as it is known.
+    fn read(&mut self, tracer: &mut Tracer, until: u64) {
         for batch in self.memory.drain() {
             tracer.told.take(batch);
         }
@@ -81,11 +116,19 @@ impl Preload {
         let dropped = self.memory.dropped();
         if dropped > self.dropped {
             tracer.lost += dropped - self.dropped;
-            tracer.analysis.lost(now);
+            tracer.analysis.lost(tracer.last);
             self.dropped = dropped;
         }
-        self.rings.read(tracer, age_ns);
-        let until = if age_ns == 0 { u64::MAX } else { now.saturating_sub(age_ns) };
+        let sample_ns = 1e9 / CLOCK_HZ as f64 * self.rings.stretch();
+        tracer.told.sample_ns = sample_ns as u64;
+        let until = match &mut self.accounts {
+            None => self.rings.read(tracer, until),
+            Some(accounts) => {
+                let is_end = until == u64::MAX;
+                let known = accounts.turn(tracer, platform::now_ns().min(until), is_end);
+                if is_end { until } else { until.min(known) }
+            }
+        };
         tracer.tell(until);
     }
 
@@ -113,9 +156,11 @@ impl Tracer {
     /// Hands on what threads have told of the time before `until`.
     pub(crate) fn tell(&mut self, until: u64) {
         while let Some(saying) = self.told.events.pop_front_if(|one| one.at < until) {
+            self.tell_found(saying.at);
             self.told.unseen.judge(saying.at);
             self.said(saying);
         }
+        self.tell_found(until);
         self.told.unseen.judge(until);
     }
 
@@ -157,9 +202,16 @@ impl Tracer {
                 self.event(at, thread, What::Wake { lock: event.lock });
                 self.event(at, thread, What::WakeEnd);
                 let waits = self.told.conditions.values_mut();
+                let is_there = |of: u32| of == process || event.lock & SHARED != 0;
                 waits
-                    .filter(|one| (one.process, one.condition) == (process, event.lock))
+                    .filter(|one| one.condition == event.lock && is_there(one.process))
                     .for_each(|one| one.is_signalled = true);
+            }
+            memory::YIELDS => {
+                let site = self.place(process, thread, &event, stack);
+                for _ in 0..self.told.samples(thread, event.lock) {
+                    self.event(at, thread, What::Sample { site, spins: true });
+                }
             }
             memory::LEAVES => {
                 self.told.unseen.told(at, thread, false);

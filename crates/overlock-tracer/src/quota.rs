@@ -2,7 +2,7 @@
 //! Whether a process belongs to a group with a quota of processor time, and what the quota has
 //! cost.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 
 /// Where groups are mounted: version 2 alone, version 2 beside version 1, and version 1.
@@ -41,6 +41,68 @@ impl Quotas {
                 answer
             }
         }
+    }
+}
+
+/// When quotas have stopped groups, by the kernel's account of each group, which grows when a group
+/// may go on.
+#[derive(Debug, Default)]
+pub(crate) struct Stops {
+    /// The groups with a quota that a process is in, as far as it is in any.
+    of: HashMap<u32, Vec<PathBuf>>,
+    /// Their accounts: when they were read, and what they said.
+    accounts: HashMap<Vec<PathBuf>, VecDeque<(u64, u64)>>,
+    asked: u64,
+}
+
+/// How often processes are asked for their groups, and how many of them.
+const ASK_EVERY_NS: u64 = 50_000_000;
+const MOST_ASKED: usize = 256;
+/// The time between two looks at an account, and how many are remembered: some seconds' worth.
+const READ_EVERY_NS: u64 = 5_000_000;
+const MOST_READ: usize = 4096;
+/// A quota stops threads for longer than this.
+const SHORTEST_STOP_NS: u64 = 1_000_000;
+
+impl Stops {
+    /// Reads the accounts if it is time to.
+    pub(crate) fn turn(&mut self, now: u64, threads: &HashMap<u32, u32>) {
+        if now.saturating_sub(self.asked) >= ASK_EVERY_NS {
+            self.asked = now;
+            let processes: BTreeSet<u32> = threads.values().copied().collect();
+            let limited = |process: u32| {
+                let groups: Vec<_> =
+                    groups(process).into_iter().filter(|group| is_limited(group)).collect();
+                (!groups.is_empty()).then_some((process, groups))
+            };
+            self.of = processes.into_iter().take(MOST_ASKED).filter_map(limited).collect();
+            for groups in self.of.values() {
+                self.accounts.entry(groups.clone()).or_default();
+            }
+        }
+        for (groups, account) in &mut self.accounts {
+            if account.back().is_none_or(|(read, _)| now - read >= READ_EVERY_NS) {
+                account.push_back((now, stopped_ns(groups)));
+                if account.len() > MOST_READ {
+                    account.pop_front();
+                }
+            }
+        }
+    }
+
+    pub(crate) fn has_quota(&self, process: u32) -> bool {
+        self.of.contains_key(&process)
+    }
+
+    /// Returns whether a thread of the process that could run, and had no processor between two
+    /// times, was stopped by a quota: the group's account has grown by much of that when it ended.
+    pub(crate) fn has_stopped(&self, process: u32, from: u64, to: u64) -> bool {
+        let length = to.saturating_sub(from);
+        let account = self.of.get(&process).and_then(|groups| self.accounts.get(groups));
+        let Some(account) = account.filter(|_| length >= SHORTEST_STOP_NS) else { return false };
+        let next = account.partition_point(|(read, _)| *read < to);
+        let Some(before) = next.checked_sub(1).map(|before| account[before]) else { return false };
+        account.get(next).is_some_and(|(_, after)| (after - before.1) * 2 >= length)
     }
 }
 
@@ -94,4 +156,26 @@ fn is_limited(group: &Path) -> bool {
     let read = |name: &str| std::fs::read_to_string(group.join(name)).unwrap_or_default();
     let (new, old) = (read("cpu.max"), read("cpu.cfs_quota_us"));
     (!new.is_empty() && !new.starts_with("max")) || old.trim().parse::<i64>().is_ok_and(|us| us > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stop_ends_where_the_groups_account_grows() {
+        let groups = vec![PathBuf::from("group")];
+        let ms = |ms: u64| ms * 1_000_000;
+        let account = [(ms(10), 0), (ms(20), 0), (ms(30), ms(15)), (ms(40), ms(15))];
+        let stops = Stops {
+            of: HashMap::from([(1, groups.clone())]),
+            accounts: HashMap::from([(groups, account.into())]),
+            asked: 0,
+        };
+        assert!(stops.has_stopped(1, ms(8), ms(25)));
+        assert!(!stops.has_stopped(1, ms(15), ms(19)), "a neighbour");
+        assert!(!stops.has_stopped(1, ms(24), ms(24) + 1000), "too short");
+        assert!(!stops.has_stopped(1, ms(30), ms(45)), "the account is older");
+        assert!(!stops.has_stopped(2, ms(8), ms(25)), "another process");
+    }
 }

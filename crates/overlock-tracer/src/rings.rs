@@ -4,6 +4,8 @@
 //! All events of one processor write into one ring. A record may come later than its time says, so
 //! the last moments are kept for the next turn.
 
+use crate::bursts::Bursts;
+use crate::drain::Drain;
 use crate::platform::{self, Ring};
 use crate::points::{Point, Spec};
 use crate::records::{self, Record};
@@ -17,18 +19,28 @@ use std::os::fd::OwnedFd;
 pub(crate) struct Rings {
     /// What the number of an event stands for, and what its samples contain.
     points: HashMap<u64, (Point, u64)>,
-    /// The ring of each processor, and the event that owns it.
+    /// The ring of each processor, and the event that owns it, until they are read.
     rings: Vec<(i32, Ring, OwnedFd)>,
     events: Vec<OwnedFd>,
+    bursts: Bursts,
+    drain: Option<Drain>,
+    /// What is older has been read.
+    known_to: u64,
     bytes: Vec<u8>,
     /// Records that wait for their turn: time, and where their bytes are.
     pending: Vec<(u64, std::ops::Range<usize>)>,
 }
 
-/// A processor's ring; an ordinary user may have half a megabyte.
-const USERS_RING: usize = 256 << 10;
+/// Memory for the rings of all processors, as far as an ordinary user may have it, and a ring's
+/// size.
+const USERS_RINGS: usize = 8 << 20;
+const USERS_LARGEST: usize = 4 << 20;
+const USERS_SMALLEST: usize = 256 << 10;
+const SMALLEST: usize = 32 << 10;
 /// A record is in its ring at most this long after its time stamp.
 pub(crate) const LATEST_NS: u64 = 2_000_000;
+/// How many bytes of records are handled at once.
+const MOST_AT_ONCE: usize = 16 << 20;
 
 impl Rings {
     /// Opens an event of one processor, of all threads or of one and those that it will start. It
@@ -51,14 +63,17 @@ impl Rings {
         self.points.insert(id, (spec.point, spec.parts));
         match self.rings.iter().find(|(of, ..)| *of == cpu) {
             None => {
-                let ring = Ring::new(&event, size).context("can't map the ring of an event")?;
+                let ring = ring(&event, size).context("can't map the ring of an event")?;
                 platform::enable(&event).context("can't start an event")?;
                 self.rings.push((cpu, ring, event));
             }
             Some((.., owner)) => {
                 platform::share_ring(&event, owner).context("events can't share a ring")?;
                 platform::enable(&event).context("can't start an event")?;
-                self.events.push(event);
+                match (spec.point, thread) {
+                    (Point::Clock, Some(_)) => self.bursts.add(event),
+                    _ => self.events.push(event),
+                }
             }
         }
         Ok(())
@@ -67,13 +82,18 @@ impl Rings {
     /// Opens the records of switches of threads, and of all threads that they will start, and
     /// samples of their processors' clocks.
     pub(crate) fn follow(&mut self, threads: &[u32]) -> Result<()> {
+        let share = (USERS_RINGS / online()?.len().max(1)).next_power_of_two();
+        self.follow_by(threads, share.clamp(USERS_SMALLEST, USERS_LARGEST))
+    }
+
+    fn follow_by(&mut self, threads: &[u32], size: usize) -> Result<()> {
         let tasks = Spec::new(Point::Tasks, None, 0, String::new());
         let clock = Spec::new(Point::Clock, None, records::STACK, String::new());
         for cpu in online()? {
             for thread in threads {
                 let thread = i32::try_from(*thread).context("a thread's id is out of range")?;
                 for spec in [&tasks, &clock] {
-                    match self.add(cpu, Some(thread), spec, USERS_RING) {
+                    match self.add(cpu, Some(thread), spec, size) {
                         Err(error) if has_ended(&error) => {}
                         done => done?,
                     }
@@ -83,30 +103,86 @@ impl Rings {
         Ok(())
     }
 
-    /// Waits until there may be something to read, at most for some milliseconds.
-    pub(crate) fn wait(&self, milliseconds: i32) {
-        let events: Vec<&OwnedFd> = self.rings.iter().map(|(.., event)| event).collect();
-        platform::poll(&events, milliseconds);
+    /// Begins to empty the rings. All events have been added.
+    pub(crate) fn start(&mut self) -> Result<()> {
+        let rings = self.rings.drain(..).map(|(_, ring, event)| (ring, event)).collect();
+        self.drain = Some(Drain::new(rings)?);
+        Ok(())
+    }
+
+    /// Turns the clocks of followed threads on or off if it is time to; `switches` is how often
+    /// these have switched.
+    pub(crate) fn turn(&mut self, switches: u64) {
+        self.bursts.turn(switches);
+    }
+
+    /// Waits until there may be much to read, at most for some milliseconds.
+    pub(crate) fn wait(&self, milliseconds: u64) {
+        if let Some(drain) = &self.drain {
+            drain.wait(milliseconds);
+        }
+    }
+
+    /// Returns how many times longer the program ran than its clocks were sampled.
+    pub(crate) fn stretch(&mut self) -> f64 {
+        self.bursts.stretch()
     }
 
     /// Hands the records of all processors to `tracer` in the order of time, if they are older than
-    /// `age_ns`; all of them if that is 0.
-    pub(crate) fn read(&mut self, tracer: &mut Tracer, age_ns: u64) {
-        let now = platform::now_ns();
-        for (_, ring, _) in &mut self.rings {
-            let start = self.bytes.len();
-            ring.drain(&mut self.bytes);
-            let mut at = start;
-            let pending = &mut self.pending;
-            records::split(&self.bytes[start..], |record| {
-                if let Some(parsed) = Record::new(record) {
-                    pending.push((parsed.time, at..at + record.len()));
-                }
-                at += record.len();
-            });
+    /// `until` and were read long enough after that time; all of them if that is the end of time.
+    /// Returns the time before which all has been handed on.
+    pub(crate) fn read(&mut self, tracer: &mut Tracer, until: u64) -> u64 {
+        let Some(drain) = self.drain.take() else { return until };
+        let is_end = until == u64::MAX;
+        if is_end {
+            drain.collect();
         }
+        loop {
+            let mut is_last = true;
+            while let Some(round) = drain.take() {
+                self.known_to = round.at.saturating_sub(LATEST_NS);
+                self.split(&round.bytes);
+                is_last = self.bytes.len() < MOST_AT_ONCE;
+                if !is_last {
+                    break;
+                }
+            }
+            let all = is_end && is_last;
+            let until = if all { until } else { until.min(self.known_to) };
+            self.hand_on(tracer, until);
+            if !is_end || is_last {
+                self.drain = Some(drain);
+                return until;
+            }
+        }
+    }
+
+    /// The same with all that was written until a short time ago.
+    pub(crate) fn read_now(&mut self, tracer: &mut Tracer, age_ns: u64) {
+        let now = platform::now_ns();
+        if let Some(drain) = &self.drain {
+            drain.collect();
+        }
+        self.known_to = u64::MAX;
+        while let Some(round) = self.drain.as_ref().and_then(Drain::take) {
+            self.split(&round.bytes);
+        }
+        self.hand_on(tracer, now.saturating_sub(age_ns));
+    }
+
+    fn split(&mut self, bytes: &[u8]) {
+        let (mut at, pending) = (self.bytes.len(), &mut self.pending);
+        self.bytes.extend_from_slice(bytes);
+        records::split(bytes, |record| {
+            if let Some(parsed) = Record::new(record) {
+                pending.push((parsed.time, at..at + record.len()));
+            }
+            at += record.len();
+        });
+    }
+
+    fn hand_on(&mut self, tracer: &mut Tracer, until: u64) {
         self.pending.sort_by_key(|(time, _)| *time);
-        let until = if age_ns == 0 { u64::MAX } else { now.saturating_sub(age_ns) };
         let count = self.pending.partition_point(|(time, _)| *time < until);
         for (_, range) in &self.pending[..count] {
             if let Some(record) = Record::new(&self.bytes[range.clone()]) {
@@ -125,6 +201,17 @@ impl Rings {
     }
 }
 
+/// Maps the ring of an event, of this size or of a smaller one: how much memory an ordinary user
+/// may have for rings depends on what else uses it.
+fn ring(event: &OwnedFd, size: usize) -> std::io::Result<Ring> {
+    match Ring::new(event, size) {
+        Err(error) if size > SMALLEST && error.raw_os_error() == Some(libc::EPERM) => {
+            ring(event, size / 2)
+        }
+        mapped => mapped,
+    }
+}
+
 /// Returns whether a thread had ended before its events could be opened.
 fn has_ended(error: &anyhow::Error) -> bool {
     let cause = error.downcast_ref::<std::io::Error>();
@@ -140,4 +227,47 @@ pub(crate) fn online() -> Result<Vec<i32>> {
         Some(first.parse::<i32>().ok()?..=last.parse().ok()?)
     };
     Ok(text.split(',').filter_map(range).flatten().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use overlock_trace::{Analysis, Limits};
+    use std::sync::mpsc::sync_channel;
+    use std::time::Duration;
+
+    /// Whoever handles records may be late: the kernel's rings are emptied all the same.
+    #[test]
+    fn a_late_reader_loses_nothing() {
+        const ROUNDS: u64 = 30_000;
+        let mut tracer = Tracer::new(Analysis::new(Limits::default()), None);
+        let mut rings = Rings::default();
+        // SAFETY: takes nothing and touches no memory.
+        let thread = unsafe { libc::gettid() }.unsigned_abs();
+        tracer.adopt(platform::now_ns(), std::process::id(), thread);
+        let opened = rings.follow_by(&[thread], USERS_SMALLEST).and_then(|()| rings.start());
+        if let Err(error) = opened {
+            let skipped = format!("skipped: {error:#}\n");
+            std::io::Write::write_all(&mut std::io::stderr(), skipped.as_bytes()).unwrap();
+            return;
+        }
+        // Each round is told by four records of 40 bytes.
+        let (ask, asked) = sync_channel(0);
+        let (answer, answered) = sync_channel(0);
+        let other = std::thread::spawn(move || {
+            asked.iter().for_each(|round: u64| answer.send(round).unwrap());
+        });
+        for round in 0..ROUNDS {
+            ask.send(round).unwrap();
+            assert_eq!(answered.recv(), Ok(round));
+            if round.is_multiple_of(500) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        drop(ask);
+        other.join().unwrap();
+        rings.read(&mut tracer, u64::MAX);
+        assert_eq!(tracer.lost, 0);
+        assert!(tracer.switches >= ROUNDS, "{} of {ROUNDS}", tracer.switches);
+    }
 }

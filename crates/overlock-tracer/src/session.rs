@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A program that is watched, by the best source that is available.
 
-use crate::chrome;
 use crate::finding::{Findings, Names};
 use crate::looks::Looks;
 use crate::points::{self, Layout};
 use crate::preload::Preload;
 use crate::quota::Stopped;
-use crate::rings::{LATEST_NS, Rings};
+use crate::rings::Rings;
+use crate::slices::Slices;
 use crate::tracer::{MOST_EVENTS, Tracer};
 use crate::window::Window;
+use crate::{chrome, firefox};
 use crate::{platform, tracepoints};
 use anyhow::{Context, Result};
 use overlock_trace::{Analysis, Limits};
 use std::os::fd::RawFd;
 
 /// How long the reader of the rings sleeps at most.
-const TURN_MS: i32 = 20;
+const TURN_MS: u64 = 20;
 
 /// Which source the user wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +105,10 @@ impl Opened {
 const NEEDS_ROOT: &str = "the kernel's tracepoints can't be used; they need root or CAP_PERFMON";
 const LOOKING: &str = "no tracepoints, so threads are looked at many times a second instead: short \
                        waits are estimated, and holders known of the C library's mutexes only";
+const ACCOUNTS: &str = "no records of context switches, so the kernel's account of a holder's time is read when a \
+                        wait for a mutex or by a read-write lock's writer begins and ends: what the holder did is \
+                        known where one thread held the lock all the while, and is rough in waits shorter than \
+                        10 ms; of loops that wait, those that yield are found";
 const COARSE: &str = "no records of context switches, so the kernel's account of each thread's time \
                       is read 100 times a second instead; loops that wait are not found";
 
@@ -114,11 +119,21 @@ enum Source {
     Looks(Looks),
 }
 
+/// Which files for other tools are wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Files {
+    /// A timeline for Perfetto and Chrome.
+    pub timeline: bool,
+    /// A profile for the Firefox Profiler.
+    pub profile: bool,
+}
+
 /// A program that is watched.
 pub struct Session {
     source: Source,
     tracer: Tracer,
     stopped: Stopped,
+    files: Files,
 }
 
 impl std::fmt::Debug for Session {
@@ -134,8 +149,10 @@ pub struct Seen {
     pub findings: Findings,
     /// The name of the source.
     pub source: &'static str,
-    /// A timeline for a browser, if one is wanted.
+    /// A timeline for Perfetto and Chrome, if one is wanted.
     pub timeline: Option<String>,
+    /// A profile for the Firefox Profiler, if one is wanted.
+    pub profile: Option<String>,
     /// What threads did around the longest wait, if one was seen.
     pub window: Option<Window>,
     /// What makes the figures worse than they look.
@@ -155,7 +172,7 @@ impl Session {
     pub fn new(
         opened: Opened,
         (pid, start): (u32, Start),
-        wants_timeline: bool,
+        files: Files,
         note: &dyn Fn(&str),
     ) -> Result<Self> {
         let layout = match &opened.0 {
@@ -166,7 +183,7 @@ impl Session {
         if start == Start::Running && layout.is_some() {
             adopt(&mut tracer, pid)?;
         }
-        if wants_timeline {
+        if files != Files::default() {
             tracer.most_kept = MOST_EVENTS;
         }
         let stopped = Stopped::new(pid);
@@ -178,36 +195,37 @@ impl Session {
             }
             Open::Preload(mut preload) => {
                 let is_fine = follow(&mut tracer, pid, &mut |new| preload.add(new))?;
-                preload.watched();
-                match is_fine {
-                    Ok(()) => Source::Preload(preload),
-                    // Of a holder nothing would be known.
+                let source = match is_fine.and_then(|()| preload.start()) {
+                    Ok(()) => preload,
                     Err(error) => {
-                        note(&format!("{COARSE} ({error:#})"));
-                        let mut looks = Looks::new();
-                        looks.be_coarse();
-                        Source::Looks(looks)
+                        note(&format!("{ACCOUNTS} ({error:#})"));
+                        preload.be_coarse();
+                        preload
                     }
-                }
+                };
+                source.watched();
+                Source::Preload(source)
             }
             Open::Looks => {
                 let mut looks = Looks::new();
-                if let Err(error) = follow(&mut tracer, pid, &mut |new| looks.add(new))? {
+                let is_fine = follow(&mut tracer, pid, &mut |new| looks.add(new))?;
+                if let Err(error) = is_fine.and_then(|()| looks.start()) {
                     note(&format!("{COARSE} ({error:#})"));
                     looks.be_coarse();
                 }
                 Source::Looks(looks)
             }
         };
-        Ok(Session { source, tracer, stopped })
+        Ok(Session { source, tracer, stopped, files })
     }
 
     /// Takes in what has happened; sleeps for some milliseconds.
     pub fn turn(&mut self) {
+        self.tracer.stops.turn(platform::now_ns(), &self.tracer.threads);
         match &mut self.source {
             Source::Tracepoints(rings) => {
                 rings.wait(TURN_MS);
-                rings.read(&mut self.tracer, LATEST_NS);
+                rings.read(&mut self.tracer, platform::now_ns());
                 self.tracer.ask_for_holders();
             }
             Source::Preload(preload) => {
@@ -221,6 +239,7 @@ impl Session {
     fn source_name(&self) -> &'static str {
         match &self.source {
             Source::Tracepoints(_) => "tracepoints",
+            Source::Preload(preload) if preload.is_coarse() => "preload-accounts",
             Source::Preload(_) => "preload",
             Source::Looks(looks) if looks.is_coarse() => "coarse-looks",
             Source::Looks(_) => "looks",
@@ -232,11 +251,11 @@ impl Session {
     pub fn end(mut self) -> Seen {
         let doubts = match &mut self.source {
             Source::Tracepoints(rings) => {
-                rings.read(&mut self.tracer, 0);
+                rings.read(&mut self.tracer, u64::MAX);
                 None
             }
             Source::Preload(preload) => {
-                preload.read(&mut self.tracer, 0);
+                preload.end(&mut self.tracer);
                 preload.doubts(self.tracer.told.unseen.share())
             }
             Source::Looks(looks) => {
@@ -252,10 +271,15 @@ impl Session {
         findings.misses(tracer.told.unseen.share());
         let tracer = &self.tracer;
         let mut names = Names::new(tracer);
-        let is_wanted = tracer.most_kept == MOST_EVENTS;
-        let timeline = is_wanted.then(|| chrome::timeline(tracer, &mut names).to_string());
+        let files = self.files;
+        let slices = match files == Files::default() {
+            true => Slices::default(),
+            false => Slices::new(tracer, &mut names),
+        };
+        let timeline = files.timeline.then(|| chrome::timeline(&slices).to_string());
+        let profile = files.profile.then(|| firefox::profile(&slices, &findings, &mut names));
         let window = Window::new(tracer, &mut names);
-        Seen { findings, source, timeline, window, doubts }
+        Seen { findings, source, timeline, profile, window, doubts }
     }
 }
 

@@ -14,7 +14,16 @@ use std::collections::HashMap;
 
 /// The places that samples have met, and whether each is in a loop that waits.
 pub(crate) struct Spins {
-    known: HashMap<(usize, u64), bool>,
+    known: HashMap<(usize, u64), Loop>,
+}
+
+/// What an instruction belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Loop {
+    None,
+    Waits,
+    /// The call by which a loop yields.
+    Yields,
 }
 
 /// How far behind a place the end of its loop is looked for, in instructions.
@@ -29,24 +38,32 @@ impl Spins {
         Spins { known: HashMap::new() }
     }
 
-    /// Returns whether an address of a process is in a loop that waits.
-    pub(crate) fn is_loop(&mut self, images: &Images, process: u32, address: u64) -> bool {
+    /// Returns whether an address of a process is in a loop that waits; a call that yields is a
+    /// part of one only if it counts.
+    pub(crate) fn is_loop(
+        &mut self,
+        images: &Images,
+        (process, address): (u32, u64),
+        yields_count: bool,
+    ) -> bool {
         let Some(code) = images.code(process, address) else { return false };
-        if let Some(known) = self.known.get(&(code.image, code.at)) {
-            return *known;
+        let place = (code.image, code.at);
+        let known = self.known.get(&place).copied();
+        let found = known.unwrap_or_else(|| find(code.text, code.start, code.at));
+        if known.is_none() && self.known.len() < MOST_PLACES {
+            self.known.insert(place, found);
         }
-        let waits = waits(code.text, code.start, code.at);
-        if self.known.len() < MOST_PLACES {
-            self.known.insert((code.image, code.at), waits);
-        }
-        waits
+        found == Loop::Waits || (found == Loop::Yields && yields_count)
     }
 }
 
-/// Returns whether the instruction at `at`, in code that begins at `start`, is in a loop that
-/// waits, or in the call by which such a loop yields.
-fn waits(text: &[u8], start: u64, at: u64) -> bool {
-    is_yield(text, start, at) || loop_around(text, start, at).is_some_and(|body| is_waiting(&body))
+/// Returns what the instruction at `at` belongs to, in code that begins at `start`.
+fn find(text: &[u8], start: u64, at: u64) -> Loop {
+    match loop_around(text, start, at) {
+        _ if is_yield(text, start, at) => Loop::Yields,
+        Some(body) if is_waiting(&body) => Loop::Waits,
+        _ => Loop::None,
+    }
 }
 
 /// Returns whether the instruction is the system call `sched_yield`, or comes right after it.
@@ -256,11 +273,11 @@ fn is_simple(mnemonic: Mnemonic) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::waits;
+    use super::{Loop, find};
 
     #[track_caller]
     fn check(code: &[u8], waits_there: bool) {
-        assert_eq!(waits(code, 0x1000, 0x1000), waits_there, "{code:x?}");
+        assert_eq!(find(code, 0x1000, 0x1000) == Loop::Waits, waits_there, "{code:x?}");
     }
 
     #[test]
@@ -292,9 +309,10 @@ mod tests {
     fn the_call_that_yields_is_known() {
         // mov eax, 24; syscall; ret, and the same with the number of getpid
         let yields = [0xb8, 24, 0, 0, 0, 0x0f, 0x05, 0xc3, 0x90, 0x90];
-        assert!(waits(&yields, 0x1000, 0x1007), "a system call returns behind its instruction");
+        let found = find(&yields, 0x1000, 0x1007);
+        assert_eq!(found, Loop::Yields, "a system call returns behind its instruction");
         let other = [0xb8, 39, 0, 0, 0, 0x0f, 0x05, 0xc3, 0x90, 0x90];
-        assert!(!waits(&other, 0x1000, 0x1007));
+        assert_eq!(find(&other, 0x1000, 0x1007), Loop::None);
     }
 
     #[test]

@@ -42,6 +42,7 @@ pub(crate) fn open() -> Result<(Rings, Layout)> {
     for cpu in cpus {
         specs.iter().try_for_each(|spec| rings.add(cpu, None, spec, size))?;
     }
+    rings.start()?;
     Ok((rings, layout))
 }
 

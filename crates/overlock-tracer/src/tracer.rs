@@ -7,9 +7,10 @@ use crate::owner;
 use crate::platform;
 use crate::points::{FUTEX_COMMAND, FUTEX_PRIVATE, Layout, Point};
 use crate::preload::Told;
-use crate::quota::Quotas;
+use crate::quota::{Quotas, Stops};
 use crate::records::{Kind, Record, Sample};
 use crate::spin::Spins;
+use crate::word::Word;
 use overlock_trace::{Analysis, Event, Holder, Off, Reason, SHARED, Site, What};
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -21,6 +22,9 @@ const MOST_ASKED: usize = 64;
 const SOME_EVENTS: usize = 1 << 17;
 pub(crate) const MOST_EVENTS: usize = 1 << 20;
 
+/// An event that looks tell of: when, of which thread, and what.
+pub(crate) type Found = (u64, u32, What);
+
 /// Turns records into events of the traced processes.
 pub(crate) struct Tracer {
     pub(crate) analysis: Analysis,
@@ -31,9 +35,11 @@ pub(crate) struct Tracer {
     layout: Layout,
     /// Threads that wait, as it seems, for a mutex of the C library.
     pub(crate) mutexes: HashSet<u32>,
-    /// Holders that mutexes have named: when, which, and of which lock. Their turn comes among the
-    /// records.
-    owners: VecDeque<(u64, u32, u64)>,
+    /// What looks have found out. Its turn comes among the records.
+    found: VecDeque<Found>,
+    pub(crate) stops: Stops,
+    /// The values that words had where threads were seen to wait for them.
+    pub(crate) words: HashMap<Site, Word>,
     asked: u64,
     /// Only the records of switches tell of them, and no tracepoint.
     is_looking: bool,
@@ -50,6 +56,8 @@ pub(crate) struct Tracer {
     pub(crate) most_kept: usize,
     cpu: u32,
     pub(crate) last: u64,
+    /// How often threads have got a processor.
+    pub(crate) switches: u64,
 }
 
 impl Tracer {
@@ -61,7 +69,9 @@ impl Tracer {
             spins: Spins::new(),
             quotas: Quotas::default(),
             mutexes: HashSet::new(),
-            owners: VecDeque::new(),
+            found: VecDeque::new(),
+            stops: Stops::default(),
+            words: HashMap::new(),
             asked: 0,
             is_looking: layout.is_none(),
             layout: layout.unwrap_or_default(),
@@ -73,6 +83,7 @@ impl Tracer {
             most_kept: SOME_EVENTS,
             cpu: 0,
             last: 0,
+            switches: 0,
         }
     }
 
@@ -88,10 +99,6 @@ impl Tracer {
     pub(crate) fn record(&mut self, record: &Record<'_>, point: Option<(Point, u64)>) {
         self.last = self.last.max(record.time);
         self.cpu = record.cpu;
-        while let Some((at, owner, lock)) = self.owners.pop_front_if(|(at, ..)| *at <= record.time)
-        {
-            self.event(at, owner, What::Owns { lock });
-        }
         self.tell(record.time);
         match record.kind {
             Kind::Sample => {
@@ -105,8 +112,9 @@ impl Tracer {
             }
             // The tracepoint of a switch comes earlier, but not always where the idle task is left.
             Kind::Switch { is_out: false, .. } if self.threads.contains_key(&record.thread) => {
+                self.switches += 1;
                 self.notices_switch(record.time, record.thread, What::In);
-                self.event(record.time, record.thread, What::In);
+                self.runs(record.time, record.thread);
             }
             Kind::Switch { is_out: true, is_preempted }
                 if self.is_looking && self.threads.contains_key(&record.thread) =>
@@ -148,11 +156,42 @@ impl Tracer {
         self.asked = now;
         let before = self.last.saturating_sub(ASK_EVERY_NS);
         let waits = self.analysis.waiting_since(before);
-        let waits = waits.filter(|(thread, ..)| self.mutexes.contains(thread)).take(MOST_ASKED);
-        for (_, process, lock) in waits {
-            if let Holder::Thread(owner) = owner::holder(&self.threads, process, lock & !SHARED) {
-                self.owners.push_back((now, owner, lock));
+        // That a quota had stopped a holder is known at the end only.
+        let is_asked = |thread: &u32, process: &u32| {
+            self.mutexes.contains(thread) && !(self.is_looking && self.stops.has_quota(*process))
+        };
+        let waits = waits.filter(|(thread, process, _)| is_asked(thread, process));
+        let mut found = Vec::new();
+        for (_, process, lock) in waits.take(MOST_ASKED) {
+            if let Holder::Thread(owner) = owner::holder(&self.threads, process, lock) {
+                found.push((now, owner, What::Owns { lock }));
             }
+        }
+        self.finds(found);
+    }
+
+    /// Looks have found out what threads did or do.
+    pub(crate) fn finds(&mut self, events: impl IntoIterator<Item = Found>) {
+        self.found.extend(events);
+        self.found.make_contiguous().sort_by_key(|(at, ..)| *at);
+    }
+
+    /// Hands on what looks have found out about the time until then.
+    pub(crate) fn tell_found(&mut self, until: u64) {
+        while let Some((at, thread, what)) = self.found.pop_front_if(|(at, ..)| *at <= until) {
+            self.last = self.last.max(at);
+            self.event(at, thread, what);
+        }
+    }
+
+    /// A thread gets a processor.
+    fn runs(&mut self, at: u64, thread: u32) {
+        let since = self.analysis.preempted_since(thread);
+        self.event(at, thread, What::In);
+        if let (Some(since), Some(process)) = (since, self.threads.get(&thread))
+            && self.stops.has_stopped(*process, since, at)
+        {
+            self.event(at, thread, What::Was(Off::Throttled));
         }
     }
 
@@ -195,7 +234,7 @@ impl Tracer {
                     self.event(at, prev, What::Out(off));
                 }
                 if self.threads.contains_key(&next) {
-                    self.event(at, next, What::In);
+                    self.runs(at, next);
                 }
             }
             Point::Waking => {
@@ -224,7 +263,9 @@ impl Tracer {
             }
             Point::Clock => {
                 if let Some(stack) = sample.stack {
-                    let spins = self.spins.is_loop(&self.images, record.process, stack.instruction);
+                    let is_told = self.told.tells_of_yields(thread);
+                    let place = (record.process, stack.instruction);
+                    let spins = self.spins.is_loop(&self.images, place, !is_told);
                     let site = match spins {
                         true => self.images.site(record.process, &stack, false),
                         false => Site(0),
@@ -232,7 +273,11 @@ impl Tracer {
                     self.event(at, thread, What::Sample { site, spins });
                 }
             }
-            Point::Tasks => {}
+            // Its own event counts faults that had to wait.
+            Point::Tasks => {
+                let reason = self.kernel.reason("page fault, a disk");
+                self.event(at, thread, What::Was(Off::Blocked(reason)));
+            }
         }
     }
 

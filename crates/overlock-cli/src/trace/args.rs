@@ -45,6 +45,10 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) timeline: Option<PathBuf>,
 
+    /// Write the waits and states of all threads for the Firefox Profiler (profiler.firefox.com)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) firefox: Option<PathBuf>,
+
     /// Write the waits as folded stacks for flame graphs, in microseconds
     #[arg(long, value_name = "FILE")]
     pub(crate) folded: Option<PathBuf>,

@@ -18,7 +18,7 @@ use crate::output::{self, Sink};
 use anyhow::{Context, Result, bail};
 use overlock_launch::{self as launch, Ended, Plan, Unpacked, find};
 use overlock_process::Child;
-use overlock_tracer::{LIBRARY, Needs, Opened, Session, Start, folded};
+use overlock_tracer::{Files, LIBRARY, Needs, Opened, Session, Start, folded};
 use overlock_world::clock::Stamps;
 use overlock_world::row::{Head, Row};
 use std::fs::File;
@@ -60,7 +60,8 @@ pub(crate) fn main(args: &TraceArgs) -> Result<Outcome> {
             (u32::try_from(pid).unwrap_or(0), Start::Fresh)
         }
     };
-    let mut session = Session::new(opened, (pid, start), args.timeline.is_some(), &note)?;
+    let files = Files { timeline: args.timeline.is_some(), profile: args.firefox.is_some() };
+    let mut session = Session::new(opened, (pid, start), files, &note)?;
     let ended = watch(args, &mut session, program.as_mut())?;
     let seen = session.end();
     seen.doubts.iter().for_each(|text| note(text));
@@ -75,8 +76,10 @@ pub(crate) fn main(args: &TraceArgs) -> Result<Outcome> {
     if let Some(file) = &args.folded {
         write(file, &folded(found))?;
     }
-    if let Some((file, timeline)) = args.timeline.as_ref().zip(seen.timeline.as_ref()) {
-        write(file, timeline)?;
+    for (file, text) in [(&args.timeline, &seen.timeline), (&args.firefox, &seen.profile)] {
+        if let Some((file, text)) = file.as_ref().zip(text.as_ref()) {
+            write(file, text)?;
+        }
     }
     sink.people(&show::text(found, args.top))?;
     match (ended, program) {

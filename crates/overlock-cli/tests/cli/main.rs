@@ -27,4 +27,6 @@ mod torture;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod trace;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod truth;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod vcpus;

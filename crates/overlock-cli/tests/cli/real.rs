@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 /// The library in the profile of this test. Cargo builds no `cdylib` for a test, so this function
 /// does.
-static LIBRARY: LazyLock<PathBuf> = LazyLock::new(|| {
+pub(crate) static LIBRARY: LazyLock<PathBuf> = LazyLock::new(|| {
     let folder = Path::new(crate::support::OVERLOCK).parent().unwrap();
     let profile = match folder.file_name().and_then(OsStr::to_str).unwrap() {
         "debug" => "dev",

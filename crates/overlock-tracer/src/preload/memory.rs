@@ -14,7 +14,7 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-const LAYOUT: u32 = 1;
+const LAYOUT: u32 = 2;
 const CHUNKS: usize = 16384;
 const CHUNK_EVENTS: usize = 128;
 
@@ -32,7 +32,9 @@ pub(super) const GOT: u8 = 2;
 pub(super) const TAKES: u8 = 3;
 pub(super) const WAKES: u8 = 4;
 pub(super) const LEAVES: u8 = 5;
-pub(super) const STACK: u8 = 6;
+pub(super) const ACCOUNT: u8 = 6;
+pub(super) const YIELDS: u8 = 7;
+pub(super) const STACK: u8 = 8;
 
 /// One event: the meaning of its fields is in `preload/layout.h`.
 #[repr(C)]
@@ -72,13 +74,17 @@ struct Shared {
     dropped: AtomicU64,
     claims: AtomicU64,
     is_watched: AtomicU32,
+    hint: AtomicU32,
+    used: AtomicU32,
+    accounts: AtomicU32,
 }
 
-const HEADS: usize = 4096;
+/// Behind a page of words and four of locks that processes share.
+const HEADS: usize = 5 * 4096;
 const EVENTS: usize = HEADS + CHUNKS * size_of::<Head>();
 const SIZE: usize = EVENTS + CHUNKS * CHUNK_EVENTS * size_of::<Event>();
 const _: () = assert!(size_of::<Event>() == 32 && size_of::<Head>() == 64);
-const _: () = assert!(size_of::<Shared>() == HEADS && SIZE == 4096 + CHUNKS * (64 + 4096));
+const _: () = assert!(size_of::<Shared>() == 4096 && SIZE == 5 * 4096 + CHUNKS * (64 + 4096));
 
 /// The smallest descriptor that the memory gets, if that many are allowed: a program may rely on
 /// the small numbers.
@@ -159,6 +165,11 @@ impl Memory {
         self.says(WATCHED);
     }
 
+    /// Lets threads tell the accounts of holders they wait for, too.
+    pub(super) fn wants_accounts(&self) {
+        self.shared().accounts.store(1, Relaxed);
+    }
+
     fn says(&self, whether: u32) {
         let word = &self.shared().is_watched;
         word.store(whether, Relaxed);
@@ -178,9 +189,8 @@ impl Memory {
 
     /// Reads what is new: for each thread in its order.
     pub(super) fn drain(&mut self) -> Vec<Batch> {
-        // Before the first chunk is used for a second time, those behind are unused.
-        let claims = usize::try_from(self.shared().claims.load(Relaxed)).unwrap_or(CHUNKS);
-        let used = claims.min(CHUNKS);
+        let used = (self.shared().used.load(Relaxed) as usize).min(CHUNKS);
+        let mut first_free = None;
         self.turns += 1;
         let finds_dead = used > MANY && self.turns.is_multiple_of(TURNS);
         let mut batches = Vec::new();
@@ -192,6 +202,7 @@ impl Memory {
             // ORDERING: pairs with the store of a thread that closes it: the count is then final.
             let now = state.load(Acquire);
             if now == FREE {
+                first_free.get_or_insert(index);
                 continue;
             }
             // ORDERING: pairs with the store of a thread that publishes: what is below is complete.
@@ -224,8 +235,11 @@ impl Memory {
                 count.store(0, Relaxed);
                 // ORDERING: pairs with the exchange by which a thread claims it.
                 state.store(FREE, Release);
+                first_free.get_or_insert(index);
             }
         }
+        let hint = u32::try_from(first_free.unwrap_or(used)).unwrap_or(0);
+        self.shared().hint.store(hint, Relaxed);
         batches.sort_by_key(|(serial, _)| *serial);
         batches.into_iter().map(|(_, batch)| batch).collect()
     }

@@ -3,6 +3,7 @@
 
 use super::memory::{self, Batch};
 use super::unseen::Unseen;
+use crate::account::Time;
 use overlock_trace::Site;
 use std::collections::{HashMap, VecDeque};
 
@@ -15,6 +16,12 @@ pub(crate) struct Told {
     /// The places that threads have numbered.
     pub(super) places: HashMap<(u32, u16), Site>,
     pub(super) conditions: HashMap<u32, Condition>,
+    /// Accounts of threads, as far as they have not been used.
+    pub(super) accounts: Vec<Account>,
+    /// Processor time in loops that yield, of each thread, for which no sample was made yet.
+    yields: HashMap<u32, u64>,
+    /// The processor time for which a sample stands.
+    pub(super) sample_ns: u64,
     /// What they have not told.
     pub(crate) unseen: Unseen,
 }
@@ -26,6 +33,15 @@ pub(super) struct Saying {
     pub(super) thread: u32,
     pub(super) event: memory::Event,
     pub(super) stack: Option<OwnStack>,
+}
+
+/// What a thread has told of the time of another, which holds the lock that it waits for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Account {
+    pub(super) at: u64,
+    pub(super) waiter: u32,
+    pub(super) holder: u32,
+    pub(super) time: Time,
 }
 
 #[derive(Debug)]
@@ -49,6 +65,20 @@ pub(super) struct Condition {
 }
 
 impl Told {
+    /// Returns whether the thread itself tells of its time in loops that yield.
+    pub(crate) fn tells_of_yields(&self, thread: u32) -> bool {
+        self.yields.contains_key(&thread)
+    }
+
+    /// Returns how many samples there would be of a time in a loop that yields.
+    pub(super) fn samples(&mut self, thread: u32, ns: u64) -> u64 {
+        let left = self.yields.entry(thread).or_default();
+        *left += ns;
+        let samples = *left / self.sample_ns.max(1);
+        *left %= self.sample_ns.max(1);
+        samples
+    }
+
     pub(super) fn take(&mut self, batch: Batch) {
         let Batch { process, thread, events } = batch;
         let mut events = events.into_iter();
@@ -63,7 +93,13 @@ impl Told {
                 self.stacks.insert((thread, event.site), OwnStack { frame, pointer, code, bytes });
                 continue;
             }
-            let is_wait = event.what == memory::WAITS;
+            if event.what == memory::ACCOUNT {
+                let (at, holder) = (event.at, event.thread);
+                let time = Time { ran: event.lock, delayed: event.other };
+                self.accounts.push(Account { at, waiter: thread, holder, time });
+                continue;
+            }
+            let is_wait = [memory::WAITS, memory::YIELDS].contains(&event.what);
             let place = (thread, event.site);
             let stack = if is_wait { self.stacks.remove(&place) } else { None };
             self.events.push_back(Saying { at: event.at, process, thread, event, stack });

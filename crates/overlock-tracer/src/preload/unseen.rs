@@ -5,7 +5,7 @@
 //! A few looks tell how much of the threads' time that is. A look at a thread can be judged when
 //! all that threads have told until then has had its turn.
 
-use crate::calls;
+use crate::calls::{self, Call};
 use crate::platform;
 use std::collections::{HashMap, VecDeque};
 
@@ -28,22 +28,26 @@ pub(crate) struct Unseen {
 }
 
 impl Unseen {
-    /// Looks at all threads if it is time to.
-    pub(super) fn look(&mut self, threads: &HashMap<u32, u32>) {
-        let start = platform::now_ns();
+    /// Looks at all threads if it is time to. Returns those that sleep in another call, or in none,
+    /// and when they were seen.
+    pub(super) fn look(&mut self, threads: &HashMap<u32, u32>) -> Vec<(u64, u32, Call)> {
+        let (start, mut others) = (platform::now_ns(), Vec::new());
         if start < self.next {
-            return;
+            return others;
         }
         for (thread, process) in threads {
             let before = platform::now_ns();
             self.looks += 1;
-            if calls::is_in_futex(*process, *thread) {
-                self.asleep.push_back((before, platform::now_ns(), *thread));
+            match calls::call(*process, *thread) {
+                Call::Futex => self.asleep.push_back((before, platform::now_ns(), *thread)),
+                Call::Unknown => {}
+                other => others.push((before, *thread, other)),
             }
         }
         let took = platform::now_ns() - start;
         self.next = start + EVERY_NS.max(took * SHARE);
         self.waits.retain(|thread, _| threads.contains_key(thread));
+        others
     }
 
     /// A thread has told that it begins to wait, or does not wait any more.

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Programs that do one thing to a lock's holder on purpose and keep their own record of it, and
+//! what a trace says of them.
+
+use crate::support::{Said, said, said_until};
+use serde_json::Value;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// One traced program at a time: their threads ask for processors of their own, and one of them has
+/// real-time priority.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Compiles a program.
+pub(crate) fn program(folder: &Path, name: &str) -> String {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/trace");
+    let path = folder.join(name);
+    let compiled = Command::new("cc")
+        .args(["-O1", "-g", "-pthread", "-o"])
+        .arg(&path)
+        .arg(source.join(format!("{name}.c")))
+        .status();
+    assert!(compiled.unwrap().success(), "{name}.c");
+    path.to_str().unwrap().to_owned()
+}
+
+/// Returns whether the kernel's tracepoints can be used here, and reports it if they can't.
+pub(crate) fn can_trace() -> bool {
+    let said = said(&["trace", "--source", "tracepoints", "--", "true"]);
+    if said.code != Some(0) {
+        let skipped = format!("skipped: {}", said.stderr);
+        std::io::stderr().write_all(skipped.as_bytes()).unwrap();
+    }
+    said.code == Some(0)
+}
+
+/// Returns whether threads can be looked at here, and reports it if they can't.
+pub(crate) fn can_look() -> bool {
+    let said = said(&["trace", "--source", "looks", "--", "true"]);
+    if said.code != Some(0) {
+        let skipped = format!("skipped: {}", said.stderr);
+        std::io::stderr().write_all(skipped.as_bytes()).unwrap();
+    }
+    said.code == Some(0)
+}
+
+/// What a program says of itself, and what the trace says.
+pub(crate) struct Both {
+    pub(crate) truth: Value,
+    pub(crate) said: Said,
+}
+
+/// What a trace says if its looks came so rarely that there is nothing to compare.
+const RARE: &str = "a look at the threads only";
+
+impl Both {
+    pub(crate) fn new(name: &str, args: &[&str]) -> Self {
+        Both::by("auto", name, args)
+    }
+
+    pub(crate) fn by(source: &str, name: &str, args: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let program = program(folder.path(), name);
+        let _alone = alone();
+        // On a very busy machine events can be lost, and are counted: nothing to compare then.
+        let run = |_: &str| {
+            said(&[&["trace", "--source", source, "--json", "--", &program], args].concat())
+        };
+        let is_whole =
+            |said: &Said| said.records("trace-summary").iter().all(|one| one["lost"] == 0);
+        let said = said_until(&["first", "second", "third"], run, is_whole);
+        assert_eq!(said.code, Some(0), "{said:?}");
+        assert!(is_whole(&said), "{said:?}");
+        Both::of(said)
+    }
+
+    #[track_caller]
+    pub(crate) fn of(said: Said) -> Self {
+        let line = said.stderr.lines().find(|line| line.contains("\"truth\"")).expect(&said.stderr);
+        Both { truth: serde_json::from_str(line).unwrap(), said }
+    }
+
+    pub(crate) fn summary(&self) -> Value {
+        self.said.records("trace-summary").remove(0)
+    }
+
+    /// Returns the record of the waits in a function, if there is one.
+    fn find(&self, function: &str) -> Option<Value> {
+        self.said.records("trace-lock").into_iter().find(|record| {
+            record["where"].as_str().is_some_and(|place| place.starts_with(function))
+        })
+    }
+
+    /// Returns the record of the waits in a function.
+    #[track_caller]
+    pub(crate) fn lock(&self, function: &str) -> Value {
+        self.find(function).unwrap_or_else(|| panic!("no lock in {function}: {:?}", self.said))
+    }
+
+    /// Returns a trace that `agrees` with its program. On a busy machine looks can be rare, and
+    /// what is estimated from them rough: then the program runs again. What is wrong each time is
+    /// wrong.
+    #[track_caller]
+    pub(crate) fn that(
+        run: impl Fn() -> Both,
+        agrees: impl Fn(&Both) -> Result<(), String>,
+    ) -> Both {
+        let mut differences = Vec::new();
+        for left in (0..5).rev() {
+            let both = run();
+            match agrees(&both) {
+                Ok(()) => return both,
+                Err(difference) => differences.push(difference),
+            }
+            if left == 0 && differences.iter().all(|one| one.contains(RARE)) {
+                let skipped = format!("skipped: {}\n", differences[0]);
+                std::io::stderr().write_all(skipped.as_bytes()).unwrap();
+                return both;
+            }
+        }
+        panic!("{differences:#?}");
+    }
+
+    #[track_caller]
+    pub(crate) fn agreed(source: &str, name: &str, args: &[&str]) -> Both {
+        Both::that(|| Both::by(source, name, args), Both::agree)
+    }
+
+    /// Asserts that the waits in `waits` are split as the program says, to within 10 points. What
+    /// it did before its section, while the waiter waited already, is in no share of it.
+    #[track_caller]
+    pub(crate) fn agree(&self) -> Result<(), String> {
+        if let Some(doubt) = self.said.stderr.lines().find(|line| line.contains(RARE)) {
+            return Err(doubt.to_owned());
+        }
+        let truth = |name: &str| self.truth[name].as_f64().unwrap();
+        let Some(lock) = self.find("waits (") else {
+            return Err(format!("no lock in waits: {:?}", self.said));
+        };
+        assert_eq!(lock["type"], "mutex");
+        // A look can miss a short wait, and see one twice that another thread interrupts.
+        if ["tracepoints", "preload"].iter().any(|source| self.summary()["source"] == *source) {
+            // On a busy machine the waiter can come after its lock is free again.
+            if lock["waits"] != self.truth["rounds"] {
+                return Err(format!("waits: {lock} {:?}", self.truth));
+            }
+        }
+        let seen = |name: &str| lock["holder_ns"][name].as_f64().unwrap();
+        let waited = truth("waited");
+        let throttled = truth("throttled").min(truth("waited"));
+        let parts = [
+            ("running", truth("ran")),
+            ("preempted", (truth("delayed") - throttled).max(0.0)),
+            ("throttled", throttled),
+            ("blocked", truth("asleep")),
+            ("free", truth("late")),
+        ];
+        let before = 1.0 - parts.iter().map(|(_, ns)| ns).sum::<f64>() / waited;
+        for (name, ns) in parts {
+            let (right, found) = (ns / waited, seen(name) / waited);
+            let most = 0.1 + before.max(0.0);
+            if (right - found).abs() >= most {
+                return Err(format!("{name}: {found} for {right}: {lock} {:?}", self.truth));
+            }
+        }
+        let unknown = seen("unknown") / waited;
+        let length = lock["waited_ns"].as_f64().unwrap() / waited;
+        if unknown >= 0.05 || !(0.9..1.1).contains(&length) {
+            return Err(format!("{unknown} unknown of {length}: {lock} {:?}", self.truth));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kernel's account of a thread's time, in `/proc`.
+
+/// For how long a thread has run, and for how long it could run and had no processor, in
+/// nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Time {
+    pub(crate) ran: u64,
+    pub(crate) delayed: u64,
+}
+
+/// Reads the account of a thread in a process's folder of threads, and whether it can run.
+pub(crate) fn read(folder: &str, thread: u32) -> Option<(Time, bool)> {
+    let read = |name: &str| std::fs::read_to_string(format!("{folder}/{thread}/{name}"));
+    let account = read("schedstat").ok()?;
+    let mut words = account.split_whitespace().map(str::parse::<u64>);
+    let (ran, delayed) = (words.next()?.ok()?, words.next()?.ok()?);
+    // After the name, which can contain anything: the state.
+    let stat = read("stat").unwrap_or_default();
+    let can_run = stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('R'));
+    Some((Time { ran, delayed }, can_run))
+}

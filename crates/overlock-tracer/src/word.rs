@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What an unknown word is for, by the values that it had where threads waited for it.
+//!
+//! A lock's waiters sleep while its word says that it is taken: not zero, and the same each time.
+//! Threads that wait for work sleep while there is none, which is zero, or while a count of what
+//! has happened stays as it is, which is another value each time.
+
+/// The values that a word was expected to have.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Word {
+    first: Option<u32>,
+    /// How many waits there were for each, up to a few.
+    same: u32,
+    others: u32,
+}
+
+/// The value of Rust's standard library for a thread that is parked: minus one.
+const PARKED: u32 = u32::MAX;
+
+impl Word {
+    /// A wait has begun that expects a value.
+    pub(crate) fn waits(&mut self, value: u64) {
+        // A futex has 32 bits.
+        let value = (value & u64::from(u32::MAX)) as u32;
+        let is_same = *self.first.get_or_insert(value) == value;
+        let count = if is_same { &mut self.same } else { &mut self.others };
+        *count = count.saturating_add(1);
+    }
+
+    /// Returns whether its values are those of a lock.
+    pub(crate) fn is_like_a_lock(&self) -> bool {
+        let is_taken = self.first.is_some_and(|value| value != 0 && value != PARKED);
+        is_taken && self.same > 1 && self.others <= self.same / 8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Word;
+
+    #[test]
+    fn a_lock_is_told_from_work_by_its_values() {
+        let is_lock = |values: &[u64]| {
+            let mut word = Word::default();
+            values.iter().for_each(|value| word.waits(*value));
+            word.is_like_a_lock()
+        };
+        assert!(is_lock(&[2, 2, 2]));
+        assert!(!is_lock(&[0, 0, 0]), "a semaphore, or an event");
+        assert!(!is_lock(&[4, 6, 8]), "a count");
+        assert!(!is_lock(&[0xffff_ffff, 0xffff_ffff]), "a parked thread");
+        assert!(!is_lock(&[2]) && !is_lock(&[]), "too little is known");
+    }
+}
