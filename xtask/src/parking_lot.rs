@@ -71,6 +71,8 @@ pub(crate) fn check() -> Result<bool> {
 /// Fetches what a manifest depends on, and returns where it is; or says why that can't be done.
 pub(crate) fn fetch(folder: &Path, manifest: &str) -> Result<Option<PathBuf>> {
     let fetched = folder.join("fetched");
+    // An earlier run has changed what it fetched.
+    let _ = fs::remove_dir_all(&fetched);
     package(&fetched, manifest)?;
     let vendor = ["vendor", "--versioned-dirs", "--quiet"];
     let output = Command::new(env!("CARGO")).args(vendor).current_dir(&fetched).output()?;

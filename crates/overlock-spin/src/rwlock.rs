@@ -71,8 +71,8 @@ impl<T: ?Sized> RwLock<T> {
         self.0.try_write().map(RwLockWriteGuard)
     }
 
-    /// Waits until no writer and no other upgradable reader holds the lock, and takes it to read and
-    /// perhaps to write.
+    /// Waits until no writer and no other upgradable reader holds the lock, and takes it to read
+    /// and perhaps to write.
     #[inline]
     pub fn upgradeable_read(&self) -> RwLockUpgradableGuard<'_, T> {
         RwLockUpgradableGuard(self.0.upgradable_read())
