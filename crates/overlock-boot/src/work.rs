@@ -4,6 +4,7 @@
 mod checks;
 mod conformance;
 mod contract;
+mod family;
 mod locks;
 mod micro;
 mod nesting;
@@ -26,7 +27,7 @@ pub fn run<K: Kernel>(plan: Plan<'_>) -> ! {
         fine &= match part {
             "micro" => micro::rounds::<K>(plan),
             "contract" => contract::check::<K>(),
-            "conformance" => conformance::check::<K>(plan),
+            "conformance" => conformance::check::<K>(plan) & family::check::<K>(plan),
             "nesting" => nesting::check::<K>(plan),
             "hang" => loop {
                 core::hint::spin_loop();

@@ -60,3 +60,9 @@ pub fn halt_while(word: &AtomicU32, expected: u32) {
 /// Interrupts another CPU, by a vector whose handler does nothing. A real kernel writes to its
 /// APIC.
 pub fn interrupt(_cpu: usize) {}
+
+/// Reads the host's clock, in nanoseconds since 1970. A real kernel makes a hypercall, or reads a
+/// device.
+pub fn read_hosts_clock() -> u64 {
+    now_ns()
+}
