@@ -77,7 +77,7 @@ fn counters_say_where_the_program_waited() {
 #[test]
 fn locks_of_c11_are_replaced() {
     let said: Said = real(&["run"], &compile("c11", &[]), &[]).output().unwrap().into();
-    said.ends(0, "mutex.locks_contended             1");
+    said.ends(0, "Threads waited for mutexes (1 wait)");
 }
 
 /// The program sees its second thread asleep at the mutex, and holds it for 20 ms more.
