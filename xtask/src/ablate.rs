@@ -30,16 +30,35 @@ const ALL: &str = "";
 /// A mechanism that no lock has: what it costs to leave it out is the noise.
 const NONE: &str = "none";
 
-/// The lines of code of each mechanism, and what it stands for beyond these figures.
-const MECHANISMS: [(&str, usize, &str); 8] = [
-    ("the newcomer's spin", 14, ""),
-    ("rare looks", 2, ""),
-    ("the head's yields", 5, "programs whose holders yield (sysbench threads: 0.45 without)"),
-    ("the head's renewed spin", 5, ""),
-    ("the tenure", 11, "the bound in time: without it only 4,095 steals end a head's wait"),
-    ("the steal that clears HALTED", 21, ""),
-    ("promotion asleep", 19, ""),
-    ("the kick that is taken over", 5, "progress: the kicker may have lost its processor"),
+/// A mechanism of a lock: its lines of code, and what it stands for beyond these figures.
+struct Mechanism {
+    name: &'static str,
+    lines: usize,
+    lock: &'static str,
+    stands_for: &'static str,
+}
+
+const fn mechanism(name: &'static str, lines: usize) -> Mechanism {
+    Mechanism { name, lines, lock: "hybrid", stands_for: "" }
+}
+
+const MECHANISMS: [Mechanism; 7] = [
+    mechanism("the newcomer's spin", 14),
+    mechanism("rare looks", 2),
+    Mechanism {
+        stands_for: "programs whose holders yield (sysbench threads: 0.45 without)",
+        ..mechanism("the head's yields", 5)
+    },
+    Mechanism {
+        stands_for: "the bound in time: without it only 4,095 steals end a head's wait",
+        ..mechanism("the tenure", 11)
+    },
+    mechanism("the steal that clears HALTED", 21),
+    Mechanism { lock: "queued", ..mechanism("promotion asleep", 19) },
+    Mechanism {
+        stands_for: "progress: the kicker may have lost its processor",
+        ..mechanism("the kick that is taken over", 5)
+    },
 ];
 
 /// What one run says.
@@ -66,6 +85,7 @@ struct Ratios {
 /// How much is measured.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Amount {
+    world: String,
     points: u32,
     rounds: u32,
     seconds: String,
@@ -73,17 +93,26 @@ pub(crate) struct Amount {
 }
 
 impl Amount {
-    /// Reads `--points N --rounds N --seconds S --seed N`.
+    /// Reads `--in WORLD --points N --rounds N --seconds S --seed N`.
     fn parse(args: &[&str]) -> Result<Self> {
-        let mut amount = Self { points: 24, rounds: 3, seconds: "0.2".into(), seed: 1106 };
+        let mut amount = Self {
+            world: "threads".into(),
+            points: 24,
+            rounds: 3,
+            seconds: "0.2".into(),
+            seed: 1106,
+        };
         for pair in args.chunks(2) {
             let &[option, value] = pair else { bail!("{} needs a value", pair[0]) };
             match option {
+                "--in" => amount.world = value.into(),
                 "--points" => amount.points = value.parse()?,
                 "--rounds" => amount.rounds = value.parse()?,
                 "--seconds" => amount.seconds = value.parse::<f64>()?.to_string(),
                 "--seed" => amount.seed = value.parse()?,
-                _ => bail!("ablate takes --points, --rounds, --seconds and --seed, not {option}"),
+                _ => bail!(
+                    "ablate takes --in, --points, --rounds, --seconds and --seed, not {option}"
+                ),
             }
         }
         ensure!(amount.points > 0 && amount.rounds > 0, "nothing to measure");
@@ -98,27 +127,30 @@ pub(crate) fn ablate(args: &[&str]) -> Result<bool> {
         _ => ("", args),
     };
     let amount = Amount::parse(args)?;
-    let names: Vec<&str> = MECHANISMS.iter().map(|(name, ..)| *name).collect();
     let folder = crate::target()?.join("ablate");
     fs::create_dir_all(&folder)?;
-    let mut programs = Vec::new();
-    for name in [ALL, NONE].into_iter().chain(names) {
-        let program = folder.join(if name == ALL { "all" } else { name });
-        if only != "built" {
-            build(name, &folder, &program)?;
+    let locks = [(ALL, "hybrid"), (ALL, "queued"), (NONE, "hybrid")];
+    let subjects: Vec<(&str, &str)> =
+        locks.into_iter().chain(MECHANISMS.iter().map(|one| (one.name, one.lock))).collect();
+    let program = |without: &str| folder.join(if without == ALL { "all" } else { without });
+    if only != "built" {
+        for (without, lock) in &subjects {
+            if (*without, *lock) != (ALL, "queued") {
+                build(without, &folder, &program(without))?;
+            }
         }
-        programs.push((name, program));
     }
     if only == "build" {
         return Ok(true);
     }
-    let mut runs: BTreeMap<(&str, u32), Vec<Run>> = BTreeMap::new();
+    let mut runs = Runs::new();
     for round in 0..amount.rounds {
         for point in 0..amount.points {
             eprint!("\rround {} of {}, point {}  ", round + 1, amount.rounds, point + 1);
-            for at in shuffled(programs.len(), amount.seed, round, point) {
-                let (name, program) = &programs[at];
-                runs.entry((name, point)).or_default().push(run(program, &amount, point)?);
+            for at in shuffled(subjects.len(), amount.seed, round, point) {
+                let (without, lock) = subjects[at];
+                let run = run(&program(without), lock, &amount, point)?;
+                runs.entry((without, lock, point)).or_default().push(run);
             }
         }
     }
@@ -127,14 +159,14 @@ pub(crate) fn ablate(args: &[&str]) -> Result<bool> {
     println!("{table}");
     let page = root().join("docs/hybrid.md");
     let text = fs::read_to_string(&page)?;
-    fs::write(page, placed(&text, &table)?)?;
+    fs::write(page, placed(&text, &amount.world, &table)?)?;
     Ok(true)
 }
 
 /// Builds the program that measures a lock without this mechanism.
 fn build(without: &str, folder: &Path, program: &Path) -> Result<()> {
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--release", "--locked", "--quiet", "-p", "overlock-bench"]);
+    cargo.args(["build", "--release", "--locked", "--quiet", "-p", "overlock-worlds"]);
     cargo.args(["--example", "point", "--target-dir"]).arg(folder);
     cargo.env_remove("OVERLOCK_WITHOUT");
     if without != ALL {
@@ -146,9 +178,10 @@ fn build(without: &str, folder: &Path, program: &Path) -> Result<()> {
     Ok(())
 }
 
-fn run(program: &Path, amount: &Amount, point: u32) -> Result<Run> {
+fn run(program: &Path, lock: &str, amount: &Amount, point: u32) -> Result<Run> {
     let mut command = Command::new(program);
-    command.args(["hybrid", &amount.seed.to_string(), &point.to_string(), &amount.seconds]);
+    let (seed, point) = (amount.seed.to_string(), point.to_string());
+    command.args([&amount.world, lock, &seed, &point, &amount.seconds]);
     let output = command.output().with_context(|| format!("{command:?}"))?;
     let said = String::from_utf8_lossy(&output.stdout);
     let figures: Vec<f64> = said.split(' ').map_while(|word| word.parse().ok()).collect();
@@ -158,13 +191,16 @@ fn run(program: &Path, amount: &Amount, point: u32) -> Result<Run> {
     }
 }
 
+/// The runs of each lock without a mechanism, at each point.
+type Runs<'a> = BTreeMap<(&'a str, &'a str, u32), Vec<Run>>;
+
 /// The ratios of the runs without a mechanism to those of the whole lock: at each point the median
 /// of the rounds, and of the points the geometric mean.
-fn ratios(runs: &BTreeMap<(&str, u32), Vec<Run>>, name: &str) -> Ratios {
-    let points = || runs.iter().filter(|((of, _), _)| *of == name);
+fn ratios(runs: &Runs<'_>, name: &str) -> Ratios {
+    let points = || runs.iter().filter(|((of, ..), _)| *of == name);
     let each = |figure: &dyn Fn(&Run) -> f64| -> Vec<f64> {
-        let ratio = |((_, point), without): (&(&str, u32), &Vec<Run>)| {
-            let whole = &runs[&(ALL, *point)];
+        let ratio = |((_, lock, point), without): (&(&str, &str, u32), &Vec<Run>)| {
+            let whole = &runs[&(ALL, *lock, *point)];
             let of = |(without, whole): (&Run, &Run)| {
                 figure(without).max(f64::MIN_POSITIVE) / figure(whole).max(f64::MIN_POSITIVE)
             };
@@ -219,16 +255,16 @@ fn rent(without: &Ratios, noise: &Ratios) -> Vec<&'static str> {
     pays.into_iter().filter(|(_, pays)| *pays).map(|(name, _)| name).collect()
 }
 
-fn table(runs: &BTreeMap<(&str, u32), Vec<Run>>, amount: &Amount) -> String {
+fn table(runs: &Runs<'_>, amount: &Amount) -> String {
     let noise = ratios(runs, NONE);
     let mut text = format!(
-        "`cargo xtask ablate --points {} --rounds {} --seconds {} --seed {}`:\n\n\
+        "`cargo xtask ablate --in {} --points {} --rounds {} --seconds {} --seed {}`:\n\n\
          | left out | lines | throughput | worst point | points that lose 5 % | p99.9 | longest stall | \
          Jain | pays by |\n|---|---|---|---|---|---|---|---|---|\n",
-        amount.points, amount.rounds, amount.seconds, amount.seed
+        amount.world, amount.points, amount.rounds, amount.seconds, amount.seed
     );
-    let none = (NONE, 0, "");
-    for (name, lines, stands_for) in std::iter::once(&none).chain(&MECHANISMS) {
+    let none = mechanism(NONE, 0);
+    for Mechanism { name, lines, lock, stands_for } in std::iter::once(&none).chain(&MECHANISMS) {
         let Ratios { mean, worst, losers, p999, stall, jain } = ratios(runs, name);
         let mut pays = rent(&ratios(runs, name), &noise).join(", ");
         if !stands_for.is_empty() {
@@ -237,9 +273,10 @@ fn table(runs: &BTreeMap<(&str, u32), Vec<Run>>, amount: &Amount) -> String {
         }
         let pays = if pays.is_empty() { "nothing" } else { &pays };
         let losers = losers * 100.0;
+        let of = if *lock == "hybrid" { String::new() } else { format!(" ({lock})") };
         let _ = writeln!(
             text,
-            "| {name} | {lines} | {mean:.3} | {worst:.2} | {losers:.0} % | {p999:.2} | {stall:.2} | \
+            "| {name}{of} | {lines} | {mean:.3} | {worst:.2} | {losers:.0} % | {p999:.2} | {stall:.2} | \
              {jain:.3} | {pays} |"
         );
     }
@@ -247,9 +284,11 @@ fn table(runs: &BTreeMap<(&str, u32), Vec<Run>>, amount: &Amount) -> String {
 }
 
 /// Returns the page with the table in its place.
-fn placed(page: &str, table: &str) -> Result<String> {
-    let (begin, end) = ("<!-- rents -->\n", "<!-- end -->");
-    let (before, rest) = page.split_once(begin).context("docs/hybrid.md has no place for rents")?;
+fn placed(page: &str, world: &str, table: &str) -> Result<String> {
+    let (begin, end) = (format!("<!-- rents, {world} -->\n"), "<!-- end -->");
+    let place = page.split_once(&begin);
+    let (before, rest) =
+        place.with_context(|| format!("docs/hybrid.md has no place for rents in {world}"))?;
     let (_, after) = rest.split_once(end).context("the place for rents has no end")?;
     Ok(format!("{before}{begin}{table}{end}{after}"))
 }
@@ -258,12 +297,12 @@ fn placed(page: &str, table: &str) -> Result<String> {
 mod tests {
     use super::*;
 
-    fn runs(changes: impl Fn(u32, Run) -> Run) -> BTreeMap<(&'static str, u32), Vec<Run>> {
+    fn runs(changes: impl Fn(u32, Run) -> Run) -> Runs<'static> {
         let whole = Run { ops_per_s: 1e6, p999_ns: 1e5, stall_ns: 1e6, jain: 1.0 };
-        let mut all = BTreeMap::new();
+        let mut all = Runs::new();
         for point in 0..20 {
             for (name, run) in [(ALL, whole), (NONE, whole), ("x", changes(point, whole))] {
-                all.insert((name, point), vec![run; 3]);
+                all.insert((name, "hybrid", point), vec![run; 3]);
             }
         }
         all
@@ -298,8 +337,8 @@ mod tests {
             let mut runs = slow.clone();
             for point in 0..20 {
                 let changed = |run: &Run| Run { stall_ns: run.stall_ns * noise, ..*run };
-                let of_none = runs[&(ALL, point)].iter().map(changed).collect();
-                runs.insert((NONE, point), of_none);
+                let of_none = runs[&(ALL, "hybrid", point)].iter().map(changed).collect();
+                runs.insert((NONE, "hybrid", point), of_none);
             }
             assert!(rent(&ratios(&runs, "x"), &ratios(&runs, NONE)).is_empty(), "{noise}");
         }
@@ -313,7 +352,7 @@ mod tests {
         let text: String = files.iter().map(|file| fs::read_to_string(file).unwrap()).collect();
         let mut named: Vec<&str> =
             text.split("has(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
-        let mut listed = MECHANISMS.map(|(name, ..)| name);
+        let mut listed = MECHANISMS.map(|one| one.name);
         named.sort_unstable();
         listed.sort_unstable();
         assert_eq!(named, listed);
@@ -321,9 +360,10 @@ mod tests {
 
     #[test]
     fn the_table_has_its_place() {
-        let page = "a\n<!-- rents -->\nold\n<!-- end -->\nb";
-        assert_eq!(placed(page, "new\n").unwrap(), "a\n<!-- rents -->\nnew\n<!-- end -->\nb");
-        assert!(placed("a", "new").is_err());
+        let page = "a\n<!-- rents, kvm -->\nold\n<!-- end -->\nb";
+        let placed_in = |world| placed(page, world, "new\n");
+        assert_eq!(placed_in("kvm").unwrap(), page.replace("old", "new"));
+        assert!(placed_in("threads").is_err());
         assert!(Amount::parse(&["--points"]).is_err() && Amount::parse(&["--runs", "1"]).is_err());
     }
 }

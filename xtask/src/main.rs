@@ -39,7 +39,8 @@ cargo xtask COMMAND
            docs/published.md from files that `overlock bench` and `overlock compare` wrote with --out
   ablate   build the hybrid lock without one mechanism at a time, run the same random points with
            each in turn, and write what each brings into docs/hybrid.md; [build] only builds,
-           [built] measures what it built; [--points N] [--rounds N] [--seconds S] [--seed N]
+           [built] measures what it built; [--in WORLD] [--points N] [--rounds N] [--seconds S]
+           [--seed N]
   parking-lot  run the tests of parking_lot, and of a crate that depends on it, with our crate under
            its name; fetches them, and skips visibly where it can't
   spin     the same for spin, and two no_std crates that depend on it

@@ -27,6 +27,10 @@
 //!     comes again
 //! ```
 //!
+//! Only in an order that lets nobody pass is a waiter promoted asleep: until it runs, newcomers may
+//! take the lock after all. Elsewhere `HALTED_BEHIND`, too, becomes `HEAD`, and the promoter kicks
+//! at once; so does one that gives up, since no release of its own follows.
+//!
 //! `KICKING` says that a release is about to kick, and names its CPU, because only that CPU may
 //! turn the state into `KICKED`. Another release that finds `KICKING` kicks too; if the mark is
 //! older than the wake-up latency, it also replaces the name by its own, because the named CPU

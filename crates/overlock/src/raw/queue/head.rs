@@ -36,7 +36,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
     /// Takes the lock as the head of the queue. Returns false if the deadline passed first.
     pub(super) fn lock_as_head(mut self, deadline_ns: Option<u64>) -> bool {
         let mut pace = Pace::of_head(P::costs(), O::UNFAIR);
-        let (mut disabled, mut steals) = (false, 0);
+        let mut disabled = false;
         loop {
             let due = Self::STRICT
                 || pace.has_read_clock()
@@ -46,11 +46,8 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
                 // (t,0,h,n,l) -> (t,1,h,n,l)
                 self.word.fetch_or(rmw::DISABLE_STEALING, Relaxed);
                 disabled = true;
-                // This is no steal.
-                steals |= 1;
             }
-            let seen = self.look();
-            if !seen.is_locked() {
+            if !self.look().is_locked() {
                 match self.take() {
                     Ok(()) => return true,
                     Err(same) => self = same,
@@ -63,13 +60,6 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
             if !pace.goes_on::<P, C>() {
                 self.halt_as_head(deadline_ns);
                 disabled = self.look().is_stealing_disabled();
-                pace.begin_again();
-            } else if pace.has_read_clock()
-                && seen.steals() != steals
-                && const { has("the head's renewed spin") }
-            {
-                // The lock changes hands, so its holders are running.
-                steals = seen.steals();
                 pace.begin_again();
             }
         }

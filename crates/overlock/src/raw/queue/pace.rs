@@ -78,7 +78,7 @@ impl Pace {
         self.spin.has_read_clock()
     }
 
-    /// The lock has changed hands, or this waiter has slept: its time begins again.
+    /// This waiter has slept: its time begins again.
     pub(super) fn begin_again(&mut self) {
         self.spin = Spin::new(self.budget_ns);
     }
