@@ -13,6 +13,9 @@ const FEATURES: u32 = 0x4000_0001;
 const PV_UNHALT: u32 = 1 << 7;
 /// `KVM_HINTS_REALTIME`: no vCPU is ever taken off its processor.
 const REALTIME: u32 = 1;
+/// The APIC's timer can be told a deadline, which needs no other timer to measure it by; KVM leaves
+/// it to its user to offer that. In ECX of leaf 1.
+const DEADLINE: u32 = 1 << 24;
 /// "There is a hypervisor", in ECX of leaf 1.
 const HYPERVISOR: u32 = 1 << 31;
 
@@ -21,7 +24,7 @@ pub(crate) fn offer(entries: &mut [kvm_cpuid_entry2], cpu: u8, options: &Options
     for entry in entries {
         match entry.function {
             1 => {
-                entry.ecx |= HYPERVISOR;
+                entry.ecx |= HYPERVISOR | DEADLINE;
                 entry.ebx = entry.ebx & 0x00ff_ffff | u32::from(cpu) << 24;
             }
             // The topology, with the number of the APIC.

@@ -33,8 +33,8 @@ const VERSION: u32 = 1;
 const MEMORY: u32 = 1;
 /// What Linux calls a loader without a number.
 const OTHER_LOADER: u8 = 0xff;
-/// Where the PC's old hardware begins and ends.
-const OLD_HARDWARE: [u64; 2] = [0xa_0000, 0x10_0000];
+/// Where the PC's old hardware ends.
+const HIGH: u64 = 0x10_0000;
 const PAGE: u64 = 4096;
 
 /// Where a kernel begins, and where the information for it is.
@@ -96,15 +96,14 @@ fn as_linux(memory: &GuestMemoryMmap<()>, options: &Options, mut image: File) ->
         info.hdr.ramdisk_image = u32::try_from(at)?;
         info.hdr.ramdisk_size = u32::try_from(files.len())?;
     }
-    let [old, new] = OLD_HARDWARE;
-    let ranges = [(0, processors::AT), (new, end - new)];
+    let ranges = [(0, processors::AT), (HIGH, end - HIGH)];
     for (entry, (addr, size)) in info.e820_table.iter_mut().zip(ranges) {
         *entry = boot_e820_entry { addr, size, r#type: MEMORY };
     }
     info.e820_entries = ranges.len() as u8;
-    let table = processors::table(options.cpus);
-    debug_assert!(processors::AT + (table.len() as u64) < old, "the old hardware begins there");
-    memory.write_slice(&table, GuestAddress(processors::AT))?;
+    let tables = processors::tables(options.cpus);
+    memory.write_slice(&tables, GuestAddress(processors::AT))?;
+    info.acpi_rsdp_addr = processors::AT;
     LinuxBootConfigurator::write_bootparams(&BootParams::new(&info, INFO), memory)?;
     Ok(Start { entry: loaded.kernel_load.raw_value(), info: INFO.raw_value() })
 }

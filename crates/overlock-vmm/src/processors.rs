@@ -1,60 +1,73 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The table from which a system learns of its processors and interrupts, where there is no ACPI.
+//! The tables from which a Linux learns of its processors: ACPI's, of a machine that has nothing
+//! else ("hardware-reduced").
 //!
-//! Source: Intel, *MultiProcessor Specification*, 1.4, chapter 4.
+//! Source: *Advanced Configuration and Power Interface Specification*, 6.5, chapter 5.
 
-/// Where systems look for it: the last KiB below 640 KiB.
+/// Where they are: the last KiB below 640 KiB.
 pub(crate) const AT: u64 = 0x9_fc00;
 
 const APICS: u32 = 0xfee0_0000;
 const IO_APIC: u32 = 0xfec0_0000;
-/// Version of the APICs that KVM emulates.
-const APIC_VERSION: u8 = 0x14;
-const IO_APIC_VERSION: u8 = 0x11;
-/// The lines of the old interrupt controllers.
-const LINES: u8 = 16;
-/// All APICs.
-const ALL: u8 = 0xff;
+/// `HW_REDUCED_ACPI`, in the flags of the FADT.
+const REDUCED: u32 = 1 << 20;
+/// There is no VGA and no clock, in its boot flags.
+const NO_DEVICES: u16 = 1 << 2 | 1 << 5;
+/// The bytes of the FADT, and of the table's pointer.
+const FADT: usize = 276;
+const POINTER: usize = 36;
 
 /// What is to be added for the bytes to have the sum 0.
 fn checksum(bytes: &[u8]) -> u8 {
     bytes.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte)).wrapping_neg()
 }
 
-/// The pointer to the table, and behind it the table.
-pub(crate) fn table(cpus: u8) -> Vec<u8> {
-    let mut entries: Vec<Vec<u8>> = Vec::new();
+/// A table: its header, and what is in it.
+fn table(name: &[u8; 4], revision: u8, content: &[u8]) -> Vec<u8> {
+    let mut table = name.to_vec();
+    table.extend((POINTER as u32 + content.len() as u32).to_le_bytes());
+    table.extend([revision, 0]);
+    table.extend(b"OVRLCKMACHINE \x01\0\0\0OVRL\x01\0\0\0");
+    table.extend(content);
+    table[9] = checksum(&table);
+    table
+}
+
+/// The pointer to all tables, and the tables.
+pub(crate) fn tables(cpus: u8) -> Vec<u8> {
+    let mut all = vec![0; POINTER];
+    let mut add = |table: Vec<u8>| {
+        let at = AT + all.len() as u64;
+        all.extend(table);
+        at.to_le_bytes()
+    };
+    // Tables of devices, of which there are none.
+    let devices = add(table(b"DSDT", 2, &[]));
+    let mut content = [0; FADT - POINTER];
+    let mut put = |at: usize, bytes: &[u8]| {
+        content[at - POINTER..][..bytes.len()].copy_from_slice(bytes);
+    };
+    put(109, &NO_DEVICES.to_le_bytes());
+    put(112, &REDUCED.to_le_bytes());
+    put(140, &devices);
+    let fixed = add(table(b"FACP", 6, &content));
+    let mut content = [APICS.to_le_bytes(), [0; 4]].concat();
     for cpu in 0..cpus {
-        // It is usable; the first one starts the others.
-        let flags = if cpu == 0 { 3 } else { 1 };
-        // Its family is 6; it has an FPU and an APIC.
-        let mut entry = vec![0, cpu, APIC_VERSION, flags, 0, 6, 0, 0, 1, 2, 0, 0];
-        entry.resize(20, 0);
-        entries.push(entry);
+        content.extend([0, 8, cpu, cpu, 1, 0, 0, 0]);
     }
-    entries.push([&[1, 0], &b"ISA   "[..]].concat());
-    entries.push([&[2, cpus, IO_APIC_VERSION, 1][..], &IO_APIC.to_le_bytes()].concat());
-    entries.extend((0..LINES).map(|line| vec![3, 0, 0, 0, 0, line, cpus, line]));
-    // Of each processor: the old controllers' interrupt, and the non-maskable one.
-    entries.push(vec![4, 3, 0, 0, 0, 0, ALL, 0]);
-    entries.push(vec![4, 1, 0, 0, 0, 0, ALL, 1]);
+    content.extend([1, 12, cpus, 0]);
+    content.extend([IO_APIC.to_le_bytes(), [0; 4]].concat());
+    let processors = add(table(b"APIC", 5, &content));
+    let root = add(table(b"XSDT", 1, &[fixed, processors].concat()));
 
-    let count = entries.len() as u16;
-    let entries = entries.concat();
-    let mut table = b"PCMP\0\0\x04\0OVERLOCKMACHINE     \0\0\0\0\0\0".to_vec();
-    table.extend(count.to_le_bytes());
-    table.extend(APICS.to_le_bytes());
-    table.extend([0; 4]);
-    let length = (table.len() + entries.len()) as u16;
-    table[4..6].copy_from_slice(&length.to_le_bytes());
-    table.extend(entries);
-    table[7] = checksum(&table);
-
-    let mut pointer = b"_MP_".to_vec();
-    pointer.extend((AT as u32 + 16).to_le_bytes());
-    pointer.extend([1, 4, 0, 0, 0, 0, 0, 0]);
-    pointer[10] = checksum(&pointer);
-    [pointer, table].concat()
+    let mut pointer = b"RSD PTR \0OVRLCK\x02\0\0\0\0".to_vec();
+    pointer.extend((POINTER as u32).to_le_bytes());
+    pointer.extend(root);
+    pointer.extend([0; 4]);
+    pointer[8] = checksum(&pointer[..20]);
+    pointer[32] = checksum(&pointer);
+    all[..POINTER].copy_from_slice(&pointer);
+    all
 }
 
 #[cfg(test)]
@@ -62,15 +75,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_as_long_as_it_says_and_sums_are_zero() {
-        let all = table(8);
-        let (pointer, table) = all.split_at(16);
-        assert_eq!(checksum(pointer), 0);
-        assert_eq!(checksum(table), 0);
-        assert_eq!(usize::from(u16::from_le_bytes([table[4], table[5]])), table.len());
-        // The header, eight processors of 20 bytes, and the other entries of 8.
-        assert_eq!(table.len(), 44 + 8 * 20 + (1 + 1 + 16 + 2) * 8);
-        assert_eq!(u16::from_le_bytes([table[34], table[35]]), 8 + 20);
-        assert_eq!(table[36..40], APICS.to_le_bytes());
+    fn every_table_is_as_long_as_it_says_and_its_sum_is_zero() {
+        let all = tables(32);
+        assert!(AT + all.len() as u64 <= 0xa_0000, "{} bytes", all.len());
+        let (pointer, mut rest) = all.split_at(POINTER);
+        assert_eq!((checksum(&pointer[..20]), checksum(pointer)), (0, 0));
+        let mut found = Vec::new();
+        while !rest.is_empty() {
+            let length = u32::from_le_bytes(rest[4..8].try_into().unwrap()) as usize;
+            let (table, others) = rest.split_at(length);
+            assert_eq!(checksum(table), 0);
+            found.push((table[..4].to_vec(), length));
+            rest = others;
+        }
+        let wanted = [("DSDT", 36), ("FACP", 276), ("APIC", 44 + 32 * 8 + 12), ("XSDT", 52)];
+        assert_eq!(found, wanted.map(|(name, length)| (name.as_bytes().to_vec(), length)));
     }
 }

@@ -228,9 +228,8 @@ impl Machine {
     }
 }
 
-/// What a Linux is told that has no device but a serial port, and learns of its CPUs by a table.
-const LINUX_LINE: &str = "quiet nokaslr acpi=off pci=off i8042.noaux i8042.nokbd no_timer_check \
-                          reboot=k panic=-1";
+/// What a Linux is told that has no device but a serial port, and learns of its CPUs by ACPI.
+const LINUX_LINE: &str = "quiet nokaslr pci=off panic=-1";
 
 #[cfg(test)]
 impl Machine {
