@@ -8,7 +8,7 @@ use crate::{console, cpus, say};
 pub const TRAMPOLINE: usize = 0x8000;
 
 /// How long the other CPUs may take to come up.
-const START_TIMEOUT_NS: u64 = 20_000_000_000;
+const START_TIMEOUT_NS: u64 = 50_000_000_000;
 
 /// What QEMU passes to a kernel that it starts directly (`hvm_start_info`, Xen's public headers).
 #[repr(C)]

@@ -16,7 +16,7 @@ use crate::machine::{clock, segments};
 use crate::{console, say};
 
 /// How long the other vCPUs may take to come up.
-const START_TIMEOUT_NS: u64 = 30_000_000_000;
+const START_TIMEOUT_NS: u64 = 50_000_000_000;
 
 static RUNSTATES: [Runstate; MAX] = [const {
     Runstate {
