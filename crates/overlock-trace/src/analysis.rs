@@ -159,8 +159,7 @@ impl Analysis {
         (line.state() == State::Preempted).then(|| line.since())
     }
 
-    /// The clocks of processors were sampled for a part of the time only: each sample stands for so
-    /// many times more of it.
+    /// Clocks were sampled for a part of the time only: a sample stands for so many times more.
     pub fn stretch_samples(&mut self, times: f64) {
         self.limits.sample_ns = (self.limits.sample_ns as f64 * times) as u64;
     }
@@ -290,6 +289,9 @@ impl Analysis {
 
     fn turn(&mut self, at: u64, id: u32, state: State) {
         let Some(thread) = self.threads.get_mut(&id) else { return };
+        if state != State::Running && state != State::Preempted {
+            thread.wakes = None;
+        }
         let starved = self.starved.entry(thread.process).or_default();
         if thread.line.state() == State::Preempted {
             *starved = starved.saturating_sub(1);
@@ -313,7 +315,7 @@ impl Analysis {
 
     fn wait(&mut self, at: u64, id: u32, lock: u64, site: Site) {
         let Some(thread) = self.threads.get_mut(&id) else { return };
-        thread.got = None;
+        (thread.got, thread.wakes) = (None, None);
         thread.wait = Some(Wait::new(lock, site, at));
         // A source that does not know when threads sleep may have taken it to sleep already.
         if let State::Blocked(_) = thread.line.state() {
@@ -333,7 +335,7 @@ impl Analysis {
     fn wait_end(&mut self, at: u64, id: u32, has_it: bool) {
         let Some(thread) = self.threads.get_mut(&id) else { return };
         let (process, Some(mut wait)) = (thread.process, thread.wait.take()) else { return };
-        // It tells that itself, so it runs, whether or not the source knows.
+        // It tells that itself, so it runs.
         if let State::Waiting { .. } = thread.line.state() {
             thread.line.turn(at, State::Running, true);
         }

@@ -20,12 +20,16 @@ pub(crate) fn call(process: u32, thread: u32) -> Call {
     let text = text.unwrap_or_default();
     let mut words = text.split_whitespace();
     let (call, op) = (words.next().and_then(number), words.nth(1).and_then(number));
-    let is_wait = |op: u64| WAITS.iter().any(|wait| u64::from(*wait) == op & FUTEX_COMMAND);
     match call.map(u64::cast_signed) {
-        Some(libc::SYS_futex) if op.is_some_and(is_wait) => Call::Futex,
+        Some(call) if op.is_some_and(|op| is_futex_wait(call, op)) => Call::Futex,
         Some(call) => Call::Other(call),
         None => Call::Unknown,
     }
+}
+
+/// Returns whether a call with this second argument is a wait by a futex.
+pub(crate) fn is_futex_wait(call: i64, op: u64) -> bool {
+    call == libc::SYS_futex && WAITS.iter().any(|wait| u64::from(*wait) == op & FUTEX_COMMAND)
 }
 
 /// Says in words in which system call a thread sleeps.

@@ -12,7 +12,7 @@ use overlock_trace::{
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The waits at one place.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Finding {
     /// Which kind of lock, or of wait.
     pub kind: Kind,
@@ -20,14 +20,43 @@ pub struct Finding {
     pub class: Class,
     /// Function, file and line.
     pub place: String,
-    /// Its number.
+    /// Its number, or that of one of several processes that do the same.
     pub process: u32,
+    /// How many processes.
+    pub processes: usize,
     /// The addresses of the locks that threads waited for here.
     pub locks: BTreeSet<u64>,
     /// How long, and what the holders did.
     pub waits: SiteReport,
     /// What sleeping holders slept in, in words, the longest first.
     pub blocked_in: Vec<(String, u64)>,
+}
+
+impl Finding {
+    /// Returns findings with those of several processes at one place together, the longest first.
+    #[must_use]
+    pub fn together<'a>(all: impl IntoIterator<Item = &'a Finding>) -> Vec<Finding> {
+        let mut places: BTreeMap<(Kind, &str), Finding> = BTreeMap::new();
+        for one in all {
+            let Some(place) = places.get_mut(&(one.kind, &*one.place)) else {
+                places.insert((one.kind, &one.place), one.clone());
+                continue;
+            };
+            place.processes += 1;
+            place.locks.extend(&one.locks);
+            place.waits.merge(&one.waits);
+            for (what, ns) in &one.blocked_in {
+                match place.blocked_in.iter_mut().find(|(known, _)| known == what) {
+                    Some((_, sum)) => *sum += ns,
+                    None => place.blocked_in.push((what.clone(), *ns)),
+                }
+            }
+            place.blocked_in.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+        }
+        let mut places: Vec<Finding> = places.into_values().collect();
+        places.sort_by_key(|place| std::cmp::Reverse(place.waits.waited_ns));
+        places
+    }
 }
 
 /// A loop that waits.
@@ -80,6 +109,7 @@ impl Findings {
                         class: Class::Work,
                         place,
                         process: site.key.process,
+                        processes: 1,
                         locks: BTreeSet::new(),
                         waits: site.clone(),
                         blocked_in: Vec::new(),

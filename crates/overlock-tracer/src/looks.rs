@@ -10,12 +10,12 @@ use crate::calls::{self, number};
 use crate::coarse::Coarse;
 use crate::owner;
 use crate::platform;
-use crate::points::{FUTEX_COMMAND, STACK_BYTES, WAITS};
+use crate::points::{FUTEX_COMMAND, FUTEX_PRIVATE, STACK_BYTES};
 use crate::records::Stack;
 use crate::rings::Rings;
 use crate::tracer::Tracer;
 use anyhow::Result;
-use overlock_trace::{Doing, Holder, Seen, Site, Snapshot};
+use overlock_trace::{Doing, Holder, Off, SHARED, Seen, Site, Snapshot, What};
 use std::collections::{HashMap, HashSet};
 
 /// How the threads of programs are looked at.
@@ -190,10 +190,8 @@ impl Looks {
         }
         let words: Vec<u64> = call.split_whitespace().filter_map(number).collect();
         let [number, arguments @ .., stack, code] = &words[..] else { return None };
-        let is_futex = i64::try_from(*number) == Ok(libc::SYS_futex);
         let [lock, op, value, ..] = *arguments else { return Some(asleep(tracer, *number)) };
-        let is_wait = WAITS.iter().any(|wait| u64::from(*wait) == op & FUTEX_COMMAND);
-        if !is_futex || !is_wait {
+        if !calls::is_futex_wait(number.cast_signed(), op) {
             self.asleep.remove(&thread);
             return Some(asleep(tracer, *number));
         }
@@ -220,6 +218,28 @@ impl Looks {
 /// Says in words in which system call a thread sleeps.
 fn asleep(tracer: &mut Tracer, call: u64) -> Doing {
     Doing::Asleep(tracer.kernel.reason(&calls::words(call.cast_signed())))
+}
+
+/// Tells what a thread that was there before does, if it sleeps: it may be in a wait that began
+/// long ago, and that never ends.
+pub(crate) fn begin(tracer: &mut Tracer, at: u64, process: u32, thread: u32) {
+    let call = std::fs::read_to_string(format!("/proc/{process}/task/{thread}/syscall"));
+    let call = call.unwrap_or_default();
+    let words: Vec<u64> = call.split_whitespace().filter_map(number).collect();
+    let [number, arguments @ .., stack, code] = &words[..] else { return };
+    if let [lock, op, value, ..] = *arguments
+        && calls::is_futex_wait(number.cast_signed(), op)
+    {
+        let is_plain = op & FUTEX_COMMAND == 0;
+        let site = site(tracer, process, *stack, *code, is_plain);
+        if owner::is_mutex(is_plain, value) {
+            tracer.mutexes.insert(thread);
+        }
+        let lock = if op & FUTEX_PRIVATE == 0 { lock | SHARED } else { lock };
+        tracer.event(at, thread, What::Wait { lock, site });
+    }
+    let reason = tracer.kernel.reason(&calls::words(number.cast_signed()));
+    tracer.event(at, thread, What::Out(Off::Blocked(reason)));
 }
 
 /// Returns the call site of a thread that sleeps.

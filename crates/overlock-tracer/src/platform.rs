@@ -173,6 +173,19 @@ pub(crate) fn hurry() {
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
 }
 
+/// Lets this process have as many open files as it may: each thread that was there before takes
+/// some.
+pub(crate) fn allow_more_files() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the first call writes the limit, and the second reads it.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        }
+    }
+}
+
 /// Returns the monotonic clock, which stamps all records.
 pub(crate) fn now_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };

@@ -85,8 +85,10 @@ impl Spec {
             }
             (_, None) => {
                 attr.type_ = perf::PERF_TYPE_SOFTWARE;
-                // Of faults that had to wait; of what follows, any event would tell.
-                attr.config = perf::PERF_COUNT_SW_PAGE_FAULTS_MAJ.into();
+                // Without tracepoints, the event itself tells of faults that had to wait.
+                let faults = perf::PERF_COUNT_SW_PAGE_FAULTS_MAJ;
+                let event = if is_privileged { perf::PERF_COUNT_SW_DUMMY } else { faults };
+                attr.config = event.into();
                 attr.set_context_switch(1);
                 attr.set_task(1);
                 attr.set_comm(1);

@@ -21,7 +21,7 @@ use crate::tracer::Tracer;
 use accounts::Accounts;
 use anyhow::Result;
 use memory::Memory;
-use overlock_trace::{NOTICEABLE, Off, SHARED, Site, What};
+use overlock_trace::{NOTICEABLE, Off, Reason, SHARED, Site, What};
 use std::os::fd::RawFd;
 pub(crate) use told::Told;
 use told::{Condition, OwnStack, Saying};
@@ -121,6 +121,7 @@ impl Preload {
         }
         let sample_ns = 1e9 / CLOCK_HZ as f64 * self.rings.stretch();
         tracer.told.sample_ns = sample_ns as u64;
+        tracer.told.is_coarse = self.is_coarse();
         let until = match &mut self.accounts {
             None => self.rings.read(tracer, until),
             Some(accounts) => {
@@ -186,6 +187,10 @@ impl Tracer {
                     self.mutexes.insert(thread);
                 }
                 self.event(at, thread, What::Wait { lock: event.lock, site });
+                // No record will tell when it sleeps.
+                if self.told.is_coarse && Kind::numbered(event.kind) != Kind::Spin {
+                    self.event(at, thread, What::Out(Off::Blocked(Reason(0))));
+                }
             }
             memory::GOT | memory::TAKES => {
                 if event.thread != 0 {

@@ -100,9 +100,14 @@ impl Stops {
         let length = to.saturating_sub(from);
         let account = self.of.get(&process).and_then(|groups| self.accounts.get(groups));
         let Some(account) = account.filter(|_| length >= SHORTEST_STOP_NS) else { return false };
+        // The thread may have waited for a processor, too, since its group could go on.
         let next = account.partition_point(|(read, _)| *read < to);
-        let Some(before) = next.checked_sub(1).map(|before| account[before]) else { return false };
-        account.get(next).is_some_and(|(_, after)| (after - before.1) * 2 >= length)
+        let first = account.partition_point(|(read, _)| *read < from);
+        let before = first.min(next.saturating_sub(1));
+        match (account.get(before), account.get(next)) {
+            (Some((_, before)), Some((_, after))) => (after - before) * 2 >= length,
+            _ => false,
+        }
     }
 }
 
@@ -173,6 +178,7 @@ mod tests {
             asked: 0,
         };
         assert!(stops.has_stopped(1, ms(8), ms(25)));
+        assert!(stops.has_stopped(1, ms(12), ms(35)), "and waited for a processor");
         assert!(!stops.has_stopped(1, ms(15), ms(19)), "a neighbour");
         assert!(!stops.has_stopped(1, ms(24), ms(24) + 1000), "too short");
         assert!(!stops.has_stopped(1, ms(30), ms(45)), "the account is older");

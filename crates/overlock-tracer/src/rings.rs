@@ -82,6 +82,7 @@ impl Rings {
     /// Opens the records of switches of threads, and of all threads that they will start, and
     /// samples of their processors' clocks.
     pub(crate) fn follow(&mut self, threads: &[u32]) -> Result<()> {
+        platform::allow_more_files();
         let share = (USERS_RINGS / online()?.len().max(1)).next_power_of_two();
         self.follow_by(threads, share.clamp(USERS_SMALLEST, USERS_LARGEST))
     }

@@ -2,7 +2,7 @@
 //! A program that is watched, by the best source that is available.
 
 use crate::finding::{Findings, Names};
-use crate::looks::Looks;
+use crate::looks::{self, Looks};
 use crate::points::{self, Layout};
 use crate::preload::Preload;
 use crate::quota::Stopped;
@@ -181,7 +181,11 @@ impl Session {
         };
         let mut tracer = Tracer::new(Analysis::new(limits()), layout);
         if start == Start::Running && layout.is_some() {
-            adopt(&mut tracer, pid)?;
+            let threads = adopt(&mut tracer, pid)?;
+            for thread in threads {
+                let process = tracer.threads[&thread];
+                looks::begin(&mut tracer, platform::now_ns(), process, thread);
+            }
         }
         if files != Files::default() {
             tracer.most_kept = MOST_EVENTS;

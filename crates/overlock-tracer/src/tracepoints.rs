@@ -60,13 +60,13 @@ fn specs(tracefs: &Tracefs) -> Result<Vec<Spec>> {
     let raw = records::RAW;
     Ok(vec![
         spec(Point::Tasks, None, 0, String::new()),
-        // The idle task has no reason to leave its processor.
-        spec(Point::Switch, switch, raw, "prev_pid == 0".into()),
+        // Of the idle task, which has no reason to leave its processor, a record of switches tells.
         spec(Point::Switch, switch, raw | records::CALLCHAIN, "prev_pid != 0".into()),
         spec(Point::Waking, id("sched/sched_waking")?, raw, String::new()),
         spec(Point::FutexWait, futex, raw | records::STACK, is_wait("==", " || ")),
         spec(Point::FutexWake, futex, raw, is_wait("!=", " && ")),
-        spec(Point::FutexEnd, id("syscalls/sys_exit_futex")?, 0, String::new()),
+        // A call that has woken threads needs no end: what the thread does next ends it.
+        spec(Point::FutexEnd, id("syscalls/sys_exit_futex")?, 0, "ret < 1".into()),
         spec(Point::Clock, None, records::STACK, String::new()),
     ])
 }

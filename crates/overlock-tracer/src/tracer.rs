@@ -110,7 +110,6 @@ impl Tracer {
                 self.lost += 1;
                 self.analysis.lost(record.time);
             }
-            // The tracepoint of a switch comes earlier, but not always where the idle task is left.
             Kind::Switch { is_out: false, .. } if self.threads.contains_key(&record.thread) => {
                 self.switches += 1;
                 self.notices_switch(record.time, record.thread, What::In);

@@ -13,16 +13,17 @@ pub(crate) fn text(found: &Findings, top: usize) -> String {
     }
     let mut lines = vec![diagnosis(found), advice(found)];
     lines.extend(evidence(found));
-    let locks: Vec<&Finding> =
-        found.waits.iter().filter(|one| one.class == Class::Lock).take(top).collect();
+    let of = |class| Finding::together(found.waits.iter().filter(|one| one.class == class));
+    let locks = of(Class::Lock);
+    let locks: Vec<&Finding> = locks.iter().take(top).collect();
     if !locks.is_empty() {
         lines.push(String::new());
         lines.push("Waits for locks, and what the holder did meanwhile:".into());
         lines.push(locks_table(&locks));
         lines.extend(locks.iter().filter_map(|one| sleeping(one)));
     }
-    let work: Vec<&Finding> =
-        found.waits.iter().filter(|one| one.class == Class::Work).take(top).collect();
+    let work = of(Class::Work);
+    let work: Vec<&Finding> = work.iter().take(top).collect();
     if !work.is_empty() {
         lines.push(String::new());
         lines.push("Waits for work, events and threads (not for locks):".into());
@@ -98,7 +99,8 @@ pub(crate) fn diagnosis(found: &Findings) -> String {
 
 /// Says what to do.
 fn advice(found: &Findings) -> String {
-    let worst = found.waits.iter().find(|one| one.class == Class::Lock);
+    let locks = Finding::together(found.waits.iter().filter(|one| one.class == Class::Lock));
+    let worst = locks.first();
     let place = worst.map_or("the lock", |one| &one.place);
     if let Some(one) =
         worst.filter(|one| found.verdict.cure == Cure::LookCloser && waits_for_readers(one))
@@ -210,9 +212,13 @@ fn evidence(found: &Findings) -> Vec<String> {
 
 /// Names one lock by its address, and several by their number.
 pub(crate) fn lock_name(finding: &Finding) -> String {
-    match (finding.locks.len(), finding.locks.first()) {
+    let name = match (finding.locks.len(), finding.locks.first()) {
         (1, Some(address)) if *address > 0 => format!("{} {address:#x}", finding.kind.name()),
         (count, _) => format!("{count} x {}", finding.kind.name()),
+    };
+    match finding.processes {
+        1 => name,
+        count => format!("{name}, {count} processes"),
     }
 }
 

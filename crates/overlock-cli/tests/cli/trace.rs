@@ -269,6 +269,34 @@ fn a_running_program_is_watched_until_ctrl_c() {
     assert_eq!(said.stdout, std::fs::read_to_string(&rows).unwrap());
 }
 
+/// A wait that began before the watch, and never ends, is what a program that hangs is watched for.
+#[test]
+fn a_program_that_hangs_is_seen_to_wait() {
+    if !can_trace() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let hangs = program(folder.path(), "hangs");
+    let _alone = alone();
+    let mut hangs = Command::new(hangs).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = [0; 6];
+    std::io::Read::read_exact(hangs.stdout.as_mut().unwrap(), &mut line).unwrap();
+    let said = said(&["trace", "--json", "--for", "1s", "--pid", &hangs.id().to_string()]);
+    hangs.kill().unwrap();
+    hangs.wait().unwrap();
+    said.ends(0, "");
+    let locks = said.records("trace-lock");
+    let of = |place: &str| {
+        let is_it = |one: &&Value| one["where"].as_str().is_some_and(|at| at.starts_with(place));
+        locks.iter().find(is_it).unwrap_or_else(|| panic!("no {place}: {said:?}"))
+    };
+    for place in ["first (hangs.c", "second (hangs.c"] {
+        let (waited, holder) = (&of(place)["waited_ns"], &of(place)["holder_ns"]);
+        assert!(waited.as_f64() > Some(5e8), "{said:?}");
+        assert!(holder["blocked"].as_f64().unwrap() > 0.5 * waited.as_f64().unwrap(), "{said:?}");
+    }
+}
+
 /// Short processes come and go faster than their names can be read.
 #[test]
 fn many_short_processes_are_all_counted() {

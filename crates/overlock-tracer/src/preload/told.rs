@@ -20,6 +20,8 @@ pub(crate) struct Told {
     pub(super) accounts: Vec<Account>,
     /// Processor time in loops that yield, of each thread, for which no sample was made yet.
     yields: HashMap<u32, u64>,
+    /// No records tell of switches.
+    pub(super) is_coarse: bool,
     /// The processor time for which a sample stands.
     pub(super) sample_ns: u64,
     /// What they have not told.

@@ -31,6 +31,7 @@ fn found(events: &[(u64, u32, What)]) -> Findings {
         class: Class::Lock,
         place: "take (queue.c:12)".into(),
         process: 1,
+        processes: 1,
         locks: BTreeSet::from([LOCK]),
         waits: site.clone(),
         blocked_in: vec![("fsync of /var/log/x".into(), site.holder.blocked)],
@@ -98,4 +99,26 @@ fn without_waits_no_lock_is_blamed() {
     let events = [&BORN[..], &[(50, A, Exit), (50, B, Exit)]].concat();
     let text = text(&found(&events), 10);
     assert!(text.starts_with("Not a lock problem: 0 %"), "{text}");
+}
+
+/// The processes of a server do the same.
+#[test]
+fn processes_that_wait_at_one_place_are_one_row() {
+    let wait = [
+        (10, B, Wait { lock: LOCK, site: Site(1) }),
+        (10, B, Out(Off::Blocked(Reason(0)))),
+        (80, A, Wake { lock: LOCK }),
+        (80, B, Woken { by: A }),
+        (85, B, In),
+        (85, B, WaitEnd),
+        (99, A, Exit),
+        (99, B, Exit),
+    ];
+    let mut found = found(&[&BORN[..], &wait].concat());
+    let other = Finding { process: 2, ..found.waits[0].clone() };
+    found.waits.push(other);
+    let text = text(&found, 10);
+    let rows: Vec<&str> = text.lines().filter(|line| line.contains("take (queue.c:12) ")).collect();
+    assert!(rows[0].contains("mutex 0x1000, 2 processes") && rows[0].contains("2.00"), "{text}");
+    assert_eq!(rows.iter().filter(|row| row.contains("mutex")).count(), 1, "{text}");
 }
