@@ -79,7 +79,7 @@ pub(crate) enum Event {
     SemaphoreWait,
     /// A thread came to a barrier, and was not the last.
     BarrierWait,
-    /// A thread came to a one-time initialisation under way.
+    /// A thread came to a `call_once` under way.
     OnceWait,
 }
 

@@ -116,7 +116,6 @@ unsafe extern "C" {
         at: *const timespec,
     ) -> c_int;
     // In passed_on.c.
-    fn overlock_pthread_once(once: *mut c_int, run: extern "C-unwind" fn()) -> c_int;
     fn overlock_call_once(once: *mut c_int, run: extern "C-unwind" fn());
     fn overlock_sem_wait(semaphore: *mut sem_t) -> c_int;
     fn overlock_sem_timedwait(semaphore: *mut sem_t, at: *const timespec) -> c_int;
@@ -386,8 +385,6 @@ exports! {
     "cnd_broadcast"                ["@" "2.28", "@@" "2.34"]   ["@" "2.28", "@@" "2.34"] => (jump c11::cnd_broadcast);
     "cnd_destroy"                  ["@" "2.28", "@@" "2.34"]   ["@" "2.28", "@@" "2.34"] => (jump c11::cnd_destroy);
     "call_once"                    ["@" "2.28", "@@" "2.34"]   ["@" "2.28", "@@" "2.34"] => (pass overlock_call_once);
-    "pthread_once"               ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (pass overlock_pthread_once);
-    "__pthread_once"             ["@@" "2.2.5"]              ["@@" "2.17"]             => (pass overlock_pthread_once);
     "pthread_barrier_wait"       ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (pass passed_on::barrier_wait);
     "pthread_setcanceltype"      ["@@" "2.2.5"]              ["@@" "2.17"]             => (jump gate::setcanceltype);
     "longjmp"                    ["@@" "2.2.5"]              ["@@" "2.17"]             => (pass jump::longjmp);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The frames of a thread in libc's semaphores, and in its one-time initialisations.
+ * The frames of a thread in libc's semaphores, and in its call_once.
  *
  * A thread that waits for a semaphore, or runs the program's initialisation, can be cancelled, and is unwound by force
  * through these frames; an initialisation can also throw. Rust frames must not be unwound by force, so these are C, and
  * the exported names jump straight into them. passed_on.rs does the counting.
  */
 #define _GNU_SOURCE
-#include <pthread.h>
 #include <semaphore.h>
 #include <stddef.h>
 #include <threads.h>
@@ -35,14 +34,9 @@ int overlock_sem_clockwait(sem_t *semaphore, clockid_t clock, const struct times
 }
 
 /* In passed_on.rs. */
-void *overlock_once_enter(const void *once, _Bool is_c11);
-
-int overlock_pthread_once(pthread_once_t *once, void (*run)(void))
-{
-	return ((int (*)(pthread_once_t *, void (*)(void)))overlock_once_enter(once, 0))(once, run);
-}
+void *overlock_once_enter(const void *once);
 
 void overlock_call_once(once_flag *once, void (*run)(void))
 {
-	((void (*)(once_flag *, void (*)(void)))overlock_once_enter(once, 1))(once, run);
+	((void (*)(once_flag *, void (*)(void)))overlock_once_enter(once))(once, run);
 }

@@ -224,9 +224,8 @@ pub(crate) fn sem_waits() -> [fn() -> *mut c_void; 3] {
     [wait, timedwait, clockwait]
 }
 
-/// The address of libc's `call_once` or `pthread_once`, for the C frames that call them.
-pub(crate) fn once(is_c11: bool) -> *mut c_void {
-    static PTHREAD: Function = Function::new(c"pthread_once", None);
-    static C11: Function = Function::new(c"call_once", None);
-    if is_c11 { C11.address() } else { PTHREAD.address() }
+/// The address of libc's `call_once`, for the C frame that calls it.
+pub(crate) fn call_once() -> *mut c_void {
+    static FUNCTION: Function = Function::new(c"call_once", None);
+    FUNCTION.address()
 }

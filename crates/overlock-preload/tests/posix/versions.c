@@ -25,8 +25,7 @@ static const struct call calls[] = {
 	{ "pthread_cond_signal", "GLIBC_2.2.5" },     { "pthread_cond_broadcast", "GLIBC_2.2.5" },
 	{ "pthread_cond_destroy", "GLIBC_2.2.5" },    { "pthread_cond_init", "GLIBC_2.2.5" },
 	{ "pthread_spin_lock", "GLIBC_2.2.5" },	      { "pthread_spin_trylock", "GLIBC_2.2.5" },
-	{ "pthread_spin_unlock", "GLIBC_2.2.5" },     { "pthread_once", "GLIBC_2.2.5" },
-	{ "__pthread_once", "GLIBC_2.2.5" },
+	{ "pthread_spin_unlock", "GLIBC_2.2.5" },
 #elif defined(__aarch64__)
 	{ "pthread_mutex_lock", "GLIBC_2.17" },	     { "pthread_mutex_unlock", "GLIBC_2.17" },
 	{ "pthread_mutex_destroy", "GLIBC_2.17" },   { "pthread_mutex_trylock", "GLIBC_2.17" },
@@ -35,8 +34,7 @@ static const struct call calls[] = {
 	{ "pthread_cond_clockwait", "GLIBC_2.30" },  { "pthread_cond_signal", "GLIBC_2.17" },
 	{ "pthread_cond_broadcast", "GLIBC_2.17" },  { "pthread_cond_destroy", "GLIBC_2.17" },
 	{ "pthread_spin_lock", "GLIBC_2.17" },	     { "pthread_spin_trylock", "GLIBC_2.17" },
-	{ "pthread_spin_unlock", "GLIBC_2.17" },     { "pthread_once", "GLIBC_2.17" },
-	{ "__pthread_once", "GLIBC_2.17" },
+	{ "pthread_spin_unlock", "GLIBC_2.17" },
 #endif
 	{ "mtx_lock", "GLIBC_2.28" },		     { "mtx_unlock", "GLIBC_2.28" },
 	{ "mtx_trylock", "GLIBC_2.28" },	     { "mtx_timedlock", "GLIBC_2.28" },
