@@ -389,12 +389,17 @@ fn the_library_defines_the_calls_and_little_else() {
     let spin = ["lock", "trylock", "unlock"];
     let rwlock = ["rd", "tryrd", "timedrd", "clockrd", "wr", "trywr", "timedwr", "clockwr", "un"];
     let semaphore = ["", "timed", "clock"];
+    // C11 reserves these names for its own calls.
+    let c11 = ["mtx_lock", "mtx_trylock", "mtx_timedlock", "mtx_unlock", "mtx_destroy"];
+    let c11_waits = ["cnd_wait", "cnd_timedwait", "cnd_signal", "cnd_broadcast", "cnd_destroy"];
+    let c11 = [&c11[..], &c11_waits, &["call_once"]].concat();
     let expected = (mutex.iter().map(|call| format!("pthread_mutex_{call}")))
         .chain(cond.iter().map(|call| format!("pthread_cond_{call}")))
         .chain(spin.iter().map(|call| format!("pthread_spin_{call}")))
         .chain(rwlock.iter().map(|call| format!("pthread_rwlock_{call}lock")))
         .chain(semaphore.iter().map(|call| format!("sem_{call}wait")))
         .chain(["pthread_barrier_wait", "__longjmp_chk"].map(str::to_owned))
+        .chain(c11.iter().map(|call| (*call).to_owned()))
         .chain(["", "_", "sig"].map(|kind| format!("{kind}longjmp")));
     for name in expected {
         assert!(names.contains(&name.as_str()), "{name} is not replaced");
@@ -404,6 +409,7 @@ fn the_library_defines_the_calls_and_little_else() {
             ["pthread_", "__pthread_mutex_", "__pthread_rwlock_", "sem_", "overlock_", "GLIBC_"]
                 .iter()
                 .any(|part| name.starts_with(part))
+                || c11.contains(&name)
                 || name.trim_start_matches("_").trim_start_matches("sig").starts_with("longjmp"),
             "{name} would take the place of a symbol of the program"
         );
