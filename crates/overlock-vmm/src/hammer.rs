@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A load for one spin lock of a Linux guest, to compare its kernel's locks with ours: the first and
-//! only process of that guest.
+//! A load for one spin lock of a Linux guest, to compare its kernel's locks with ours: the first
+//! and only process of that guest.
 //!
 //! One thread sleeps on a futex. A thread on each CPU wakes, over and over, sleepers that do not
-//! exist: each call takes the lock of the futex's hash bucket, finds the sleeper to be none of those
-//! that it asks for, and releases the lock. What is counted are these calls.
+//! exist: each call takes the lock of the futex's hash bucket, finds the sleeper to be none of
+//! those that it asks for, and releases the lock. What is counted are these calls.
 //!
 //! The words in `/guest` are `hammer`, the number of CPUs, milliseconds, rounds, and the name that
 //! the records give the lock. They go to the monitor's serial port by I/O instructions.

@@ -72,8 +72,8 @@ impl Linux {
         self.folder.join("vmlinuz")
     }
 
-    /// Writes what it starts with: the monitor as its first process, told to run a guest by `words`,
-    /// and the files of that guest.
+    /// Writes what it starts with: the monitor as its first process, told to run a guest by
+    /// `words`, and the files of that guest.
     pub(super) fn write_root(
         &self,
         to: &Path,

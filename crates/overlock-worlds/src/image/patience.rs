@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How long a machine may be silent: by what it did in that time, not by the clock alone.
 //!
-//! An emulated machine on a busy host gets little of its processors. Linux tells for each thread how
-//! long it ran, and how long it could have run but had to wait for a processor
+//! An emulated machine on a busy host gets little of its processors. Linux tells for each thread
+//! how long it ran, and how long it could have run but had to wait for a processor
 //! (Documentation/scheduler/sched-stats.rst, `/proc/PID/task/TID/schedstat`, in nanoseconds).
 
 use std::fs;
