@@ -54,7 +54,7 @@ mod tests {
             let mut entries = [entry(1), entry(FEATURES)];
             offer(&mut entries, 3, &words(line));
             let [one, kvm] = entries;
-            assert_eq!((one.ebx >> 24, one.ecx), (3, HYPERVISOR));
+            assert_eq!((one.ebx >> 24, one.ecx), (3, HYPERVISOR | DEADLINE));
             (kvm.eax & PV_UNHALT != 0, kvm.edx)
         };
         assert_eq!(offered("image"), (true, 0));

@@ -16,7 +16,7 @@ mod tests;
 
 use crate::options::Note;
 use anyhow::{Context, Result, bail};
-use guest::Ended;
+use guest::{Ended, MixedUp};
 use machine::{Machine, PCPUS};
 use overlock_world::locks::{LINUX, LOCKS, Lock};
 use overlock_world::stats::{Spread, jain, unique};
@@ -293,7 +293,16 @@ impl World for Image {
         for of in unique(jobs.iter().map(boot)) {
             let own: Vec<&Job> = jobs.iter().filter(|job| boot(job) == of).collect();
             let points = unique(own.iter().map(|job| key(job))).len().max(1);
-            match self.boot(&own, (own.len() / points) as u64, tell) {
+            let rounds = (own.len() / points) as u64;
+            let mut booted = self.boot(&own, rounds, tell);
+            if let Err(error) = &booted
+                && error.is::<MixedUp>()
+            {
+                (self.note)(&format!("note: {error}\nnote: the machine starts once more"));
+                own.iter().for_each(|job| drop(self.made.borrow_mut().remove(&key(job))));
+                booted = self.boot(&own, rounds, tell);
+            }
+            match booted {
                 Ok(Ended::Whole { .. }) => {}
                 // What was made is kept.
                 Ok(Ended::Interrupted) => break,

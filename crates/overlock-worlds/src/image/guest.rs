@@ -111,7 +111,28 @@ fn next(lines: &Receiver<String>, silence: &Silence, patience: Duration) -> Next
     }
 }
 
+/// The emulator has mixed up a vCPU with its host: the vCPU is at an address of the host's kernel,
+/// and above all memory of the guest, whose code can't have led there.
+#[derive(Debug)]
+pub(super) struct MixedUp(String);
+
+impl std::fmt::Display for MixedUp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "QEMU has mixed up a vCPU with its host{}", self.0)
+    }
+}
+
+impl std::error::Error for MixedUp {}
+
+/// Whether this line of the monitor's shows a vCPU at an address of a kernel like Linux.
+fn is_mixed_up(line: &str) -> bool {
+    line.starts_with("vCPU ") && line.contains(": RIP 0xffff")
+}
+
 fn hangs(silence: &Silence, last: &VecDeque<String>) -> anyhow::Error {
+    if last.iter().any(|line| is_mixed_up(line)) {
+        return MixedUp(quote(last)).into();
+    }
     let seconds = silence.lasted().as_secs();
     anyhow!("the kernel hangs: not a word for {seconds} s{}", quote(last))
 }
@@ -144,6 +165,9 @@ mod tests {
         assert!(silence.ends_with("it said last:\n    hello"), "{silence}");
         let talk = ends("while :; do echo 'CPU 0 is stuck'; sleep 0.05; done");
         assert!(talk.starts_with("the kernel hangs: not a word for"), "{talk}");
+        let mixed =
+            ends("echo 'vCPU 1: RIP 0xffffffffc0461dcc RSP 0xffffd25b003e3aa0'; exec sleep 60");
+        assert!(mixed.starts_with("QEMU has mixed up a vCPU with its host; it said"), "{mixed}");
         let reset = ends("exit 3");
         assert!(reset.starts_with("the kernel reset the machine"), "{reset}");
         assert!(reset.ends_with("it said nothing"), "{reset}");
