@@ -339,6 +339,8 @@ functions! {
     }
 }
 
+// C11's names have no default version: a library that has such names for locks of its own would be
+// bound to it, while one that was linked to glibc asks for a version.
 exports! {
     "pthread_mutex_lock"         ["@@" "2.2.5"]              ["@@" "2.17"]             => (table lock, calls::lock_by_kind, mutex_lock);
     "__pthread_mutex_lock"       ["@@" "2.2.5"]              ["@@" "2.17"]             => (table lock, calls::lock_by_kind, mutex_lock);
@@ -374,17 +376,17 @@ exports! {
     "__pthread_rwlock_tryrdlock" ["@@" "2.2.5"]              ["@@" "2.17"]             => (jump rwlock::tryrdlock);
     "__pthread_rwlock_trywrlock" ["@@" "2.2.5"]              ["@@" "2.17"]             => (jump rwlock::trywrlock);
     "__pthread_rwlock_unlock"   ["@@" "2.2.5"]              ["@@" "2.17"]             => (jump rwlock::unlock);
-    "mtx_lock"                     ["@" "2.28", "@@" "2.34"]   ["@" "2.28", "@@" "2.34"] => (jump c11::mtx_lock);
-    "mtx_trylock"                  ["@" "2.28", "@@" "2.34"]   ["@" "2.28", "@@" "2.34"] => (jump c11::mtx_trylock);
-    "mtx_timedlock"                ["@" "2.28", "@@" "2.34"]   ["@" "2.28", "@@" "2.34"] => (jump c11::mtx_timedlock);
-    "mtx_unlock"                   ["@" "2.28", "@@" "2.34"]   ["@" "2.28", "@@" "2.34"] => (jump c11::mtx_unlock);
-    "mtx_destroy"                  ["@" "2.28", "@@" "2.34"]   ["@" "2.28", "@@" "2.34"] => (jump c11::mtx_destroy);
-    "cnd_wait"                     ["@" "2.28", "@@" "2.34"]   ["@" "2.28", "@@" "2.34"] => (pass overlock_cnd_wait);
-    "cnd_timedwait"                ["@" "2.28", "@@" "2.34"]   ["@" "2.28", "@@" "2.34"] => (pass overlock_cnd_timedwait);
-    "cnd_signal"                   ["@" "2.28", "@@" "2.34"]   ["@" "2.28", "@@" "2.34"] => (jump c11::cnd_signal);
-    "cnd_broadcast"                ["@" "2.28", "@@" "2.34"]   ["@" "2.28", "@@" "2.34"] => (jump c11::cnd_broadcast);
-    "cnd_destroy"                  ["@" "2.28", "@@" "2.34"]   ["@" "2.28", "@@" "2.34"] => (jump c11::cnd_destroy);
-    "call_once"                    ["@" "2.28", "@@" "2.34"]   ["@" "2.28", "@@" "2.34"] => (pass overlock_call_once);
+    "mtx_lock"                     ["@" "2.28", "@" "2.34"]   ["@" "2.28", "@" "2.34"] => (jump c11::mtx_lock);
+    "mtx_trylock"                  ["@" "2.28", "@" "2.34"]   ["@" "2.28", "@" "2.34"] => (jump c11::mtx_trylock);
+    "mtx_timedlock"                ["@" "2.28", "@" "2.34"]   ["@" "2.28", "@" "2.34"] => (jump c11::mtx_timedlock);
+    "mtx_unlock"                   ["@" "2.28", "@" "2.34"]   ["@" "2.28", "@" "2.34"] => (jump c11::mtx_unlock);
+    "mtx_destroy"                  ["@" "2.28", "@" "2.34"]   ["@" "2.28", "@" "2.34"] => (jump c11::mtx_destroy);
+    "cnd_wait"                     ["@" "2.28", "@" "2.34"]   ["@" "2.28", "@" "2.34"] => (pass overlock_cnd_wait);
+    "cnd_timedwait"                ["@" "2.28", "@" "2.34"]   ["@" "2.28", "@" "2.34"] => (pass overlock_cnd_timedwait);
+    "cnd_signal"                   ["@" "2.28", "@" "2.34"]   ["@" "2.28", "@" "2.34"] => (jump c11::cnd_signal);
+    "cnd_broadcast"                ["@" "2.28", "@" "2.34"]   ["@" "2.28", "@" "2.34"] => (jump c11::cnd_broadcast);
+    "cnd_destroy"                  ["@" "2.28", "@" "2.34"]   ["@" "2.28", "@" "2.34"] => (jump c11::cnd_destroy);
+    "call_once"                    ["@" "2.28", "@" "2.34"]   ["@" "2.28", "@" "2.34"] => (pass overlock_call_once);
     "pthread_barrier_wait"       ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (pass passed_on::barrier_wait);
     "pthread_setcanceltype"      ["@@" "2.2.5"]              ["@@" "2.17"]             => (jump gate::setcanceltype);
     "longjmp"                    ["@@" "2.2.5"]              ["@@" "2.17"]             => (pass jump::longjmp);

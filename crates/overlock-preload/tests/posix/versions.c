@@ -63,7 +63,8 @@ CASE(every_version_is_of_one_library)
 		if (plain == NULL)
 			continue;
 		/* The initialisation is libc's, except for the oldest layout. */
-		if (strcmp(calls[i].name, "pthread_cond_init") == 0)
+		/* A library may have C11's names for its own, so that ours have no version that it could take them for. */
+		if (strcmp(calls[i].name, "pthread_cond_init") == 0 || strcmp(calls[i].version, "GLIBC_2.28") == 0)
 			CHECK(!is_overlock() || strstr(object_of(versioned), "overlock") != NULL);
 		else if (strcmp(object_of(versioned), object_of(plain)) != 0)
 			fail(calls[i].name, (int)i, calls[i].version);

@@ -436,6 +436,22 @@ fn a_resolver_may_lock_before_the_library_is_relocated() {
     }
 }
 
+/// C11's names are old ones of libraries for systems without them.
+#[test]
+fn a_library_with_c11s_names_keeps_its_own_locks() {
+    let flags = ["-shared", "-fPIC", "-DLIBRARY"];
+    let library = compile("own_threads.c", "own-threads.so", &flags);
+    let program = compile(
+        "own_threads.c",
+        "own-threads",
+        &["-Wl,--no-as-needed", &library.to_string_lossy()],
+    );
+    for lock in LOCKS.iter().chain(&["none"]) {
+        let output = under(lock, &program).output().expect("just compiled");
+        assert!(output.status.success(), "{lock}: {}", text(&output));
+    }
+}
+
 /// What few threads need, and not what 16,383 would.
 #[test]
 fn the_library_takes_little_memory() {

@@ -85,7 +85,7 @@ mod tests {
     extern crate std;
 
     use super::*;
-    use crate::counters::{Class as _, Event};
+    use crate::counters::Event;
     use crate::one_cpu::one_cpu;
     use crate::raw::queue::QueueLock;
     use crate::raw::queue::enqueue::Enqueued;
