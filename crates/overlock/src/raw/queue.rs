@@ -27,9 +27,8 @@
 //!     comes again
 //! ```
 //!
-//! Only in an order that lets nobody pass is a waiter promoted asleep: until it runs, newcomers may
-//! take the lock after all. Elsewhere `HALTED_BEHIND`, too, becomes `HEAD`, and the promoter kicks
-//! at once; so does one that gives up, since no release of its own follows.
+//! A holder promotes a waiter asleep, because its release will kick. One that gives up has no
+//! release to come: `HALTED_BEHIND` then becomes `HEAD`, and is kicked at once.
 //!
 //! `KICKING` says that a release is about to kick, and names its CPU, because only that CPU may
 //! turn the state into `KICKED`. Another release that finds `KICKING` kicks too; if the mark is

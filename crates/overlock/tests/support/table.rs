@@ -219,9 +219,9 @@ models! {
     hybrid_token: hybrid on Halting, lock, nobody_passes, Plan { world: TOKEN, ..TWO },
         [LockQueued, PvLockStealing, PvWaitHead, PvKickUnlock, PvKickWake], [];
     hybrid_again: hybrid on Halting, lock, nobody_passes, Plan { world: STALE, ..AGAIN },
-        [PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs promote_awake compare_exchange"];
+        [PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs promote_asleep compare_exchange"];
     hybrid_again_token: hybrid on Halting, lock, nobody_passes, Plan { world: TOKEN, ..AGAIN },
-        [PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs promote_awake compare_exchange"];
+        [PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs promote_asleep compare_exchange"];
     hybrid_disabled: hybrid on Halting, lock, nobody_passes, Plan { world: World { tick_ns: 30_000, ..FUTEX }, ..AGAIN },
         [PvLockStealing, PvWaitHead], ["queue.rs try_take cas"];
     hybrid_past_kicked: hybrid on Halting, lock, nobody_passes, Plan { world: World { tick_ns: 14_000, ahead_ns: 40_000, ..FUTEX }, ..THREE },
@@ -229,7 +229,7 @@ models! {
     hybrid_disabled_three: hybrid on Halting, lock, nobody_passes, Plan { world: World { tick_ns: 30_000, ..FUTEX }, ..THREE },
         [PvLockStealing, PvWaitHead, PvWaitNode], ["queue.rs try_take cas"];
     hybrid_three: hybrid on Halting, lock, nobody_passes, Plan { world: FUTEX, preemptions: Some(3), ..THREE },
-        [PvLockStealing, PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs promote_awake compare_exchange", "node.rs release store"];
+        [PvLockStealing, PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs promote_asleep compare_exchange", "node.rs release store"];
     hybrid_three_token: hybrid on Halting, lock, nobody_passes, Plan { world: TOKEN, preemptions: Some(1), ..THREE },
         [PvLockStealing, PvWaitHead, PvWaitNode], [];
     hybrid_three_spurious: hybrid on Halting, lock, nobody_passes, Plan { world: SPURIOUS, ..THREE },

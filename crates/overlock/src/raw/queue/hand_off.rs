@@ -27,8 +27,8 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         }
     }
 
-    /// Makes the successor the queue head. Where newcomers can't pass it otherwise, it stays asleep
-    /// if `holder` says that a release will follow, which kicks it: until it runs it can be passed.
+    /// Makes the successor the queue head. It stays asleep if `holder` says that a release will
+    /// follow, which kicks it: a thread that is woken earlier may take the holder's processor.
     pub(super) fn hand_on(self, holder: bool) {
         // ORDERING: Release, Q-O2. The successor's node is known by Q-O7.
         let Some(mut next) = NodeId::decode(self.node().next.swap(GONE, Release)) else {
@@ -39,9 +39,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
             let state = &next.node::<P>().state;
             let seen = state.load(Relaxed);
             let is_done = match seen {
-                NodeState::HALTED_BEHIND
-                    if holder && !O::UNFAIR && const { has("promotion asleep") } =>
-                {
+                NodeState::HALTED_BEHIND if holder && const { has("promotion asleep") } => {
                     self.promote_asleep(next)
                 }
                 gone if gone.is_given_up() => {
