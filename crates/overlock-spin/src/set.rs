@@ -6,8 +6,8 @@ use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32};
 
 use overlock::platform::Platform;
 
-/// A platform that [`set_platform!`] takes: it has the cells of this machine, and kicks a CPU by
-/// its number.
+/// A platform that [`set_platform!`](crate::set_platform) takes: it has the cells of this machine,
+/// and kicks a CPU by its number.
 pub trait Kernels: Platform<Byte = AtomicU8, Half = AtomicU16, Word = AtomicU32> {
     /// Fails to compile where a kick goes to an address.
     const CHECKED: () = assert!(!Self::KICKS_BY_ADDRESS, "this platform kicks by address");
