@@ -47,9 +47,9 @@ const BUDGET: [(&str, [Cost; 3]); 10] = [
     ("narrow_native", [cost(12, 51), cost(13, 55), cost(2, 4)]),
     ("narrow_threads", [cost(12, 51), cost(13, 55), cost(9, 37)]),
     ("queued_native", [cost(5, 21), cost(11, 82), cost(2, 4)]),
-    ("queued_threads", [cost(9, 33), cost(11, 82), cost(31, 69)]),
+    ("queued_threads", [cost(11, 38), cost(11, 82), cost(31, 69)]),
     ("hybrid_native", [cost(5, 21), cost(11, 82), cost(2, 4)]),
-    ("hybrid_threads", [cost(9, 33), cost(11, 82), cost(31, 69)]),
+    ("hybrid_threads", [cost(11, 38), cost(11, 82), cost(31, 69)]),
 ];
 
 /// The same for an uncontended acquisition where there are no restartable sequences, so that the
