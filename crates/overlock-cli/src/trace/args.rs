@@ -41,13 +41,10 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 
-    /// Write a timeline of all threads for Perfetto (ui.perfetto.dev) and chrome://tracing
+    /// Write a timeline of all threads for Perfetto (ui.perfetto.dev) and chrome://tracing, or, if
+    /// the name ends in .profile.json, for the Firefox Profiler (profiler.firefox.com)
     #[arg(long, value_name = "FILE")]
-    pub(crate) timeline: Option<PathBuf>,
-
-    /// Write the waits and states of all threads for the Firefox Profiler (profiler.firefox.com)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) firefox: Option<PathBuf>,
+    pub(crate) timeline: Vec<PathBuf>,
 
     /// Write the waits as folded stacks for flame graphs, in microseconds
     #[arg(long, value_name = "FILE")]

@@ -60,7 +60,10 @@ pub(crate) fn main(args: &TraceArgs) -> Result<Outcome> {
             (u32::try_from(pid).unwrap_or(0), Start::Fresh)
         }
     };
-    let files = Files { timeline: args.timeline.is_some(), profile: args.firefox.is_some() };
+    let files = Files {
+        timeline: args.timeline.iter().any(|file| !is_profile(file)),
+        profile: args.timeline.iter().any(|file| is_profile(file)),
+    };
     let mut session = Session::new(opened, (pid, start), files, &note)?;
     let ended = watch(args, &mut session, program.as_mut())?;
     let seen = session.end();
@@ -76,10 +79,9 @@ pub(crate) fn main(args: &TraceArgs) -> Result<Outcome> {
     if let Some(file) = &args.folded {
         write(file, &folded(found))?;
     }
-    for (file, text) in [(&args.timeline, &seen.timeline), (&args.firefox, &seen.profile)] {
-        if let Some((file, text)) = file.as_ref().zip(text.as_ref()) {
-            write(file, text)?;
-        }
+    for file in &args.timeline {
+        let text = if is_profile(file) { &seen.profile } else { &seen.timeline };
+        text.as_ref().map_or(Ok(()), |text| write(file, text))?;
     }
     sink.people(&show::text(found, args.top))?;
     match (ended, program) {
@@ -93,6 +95,11 @@ pub(crate) fn main(args: &TraceArgs) -> Result<Outcome> {
         _ => {}
     }
     sink.end(Outcome::Fine)
+}
+
+/// Whether a timeline of this name is for the Firefox Profiler.
+fn is_profile(file: &Path) -> bool {
+    file.as_os_str().as_encoded_bytes().ends_with(b".profile.json")
 }
 
 fn write(file: &Path, text: &str) -> Result<()> {

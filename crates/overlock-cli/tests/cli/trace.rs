@@ -138,7 +138,10 @@ fn a_quota_is_told_from_a_neighbour() {
             let delayed = share(&both.truth, "delayed");
             let seen = share(&lock["holder_ns"], "throttled");
             let without = seen + share(&lock["holder_ns"], "preempted");
-            let is_between = seen > throttled - 0.1 && seen < delayed + 0.1;
+            // Without the kernel's record of each switch, a stop is one by a quota if the group's
+            // account has grown by half of its length. Beside busy processes, some have not.
+            let least = if source == "preload" { throttled / 4.0 } else { throttled - 0.1 };
+            let is_between = seen > least && seen < delayed + 0.1;
             match is_between && (without - delayed).abs() < 0.1 {
                 true => Ok(()),
                 false => Err(format!("{source}: {lock} {:?}", both.truth)),
@@ -193,8 +196,8 @@ fn files_for_other_tools_agree_with_the_records() {
     let folder = tempfile::tempdir().unwrap();
     let asleep = program(folder.path(), "asleep");
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (folded, timeline, firefox) = (path("folded"), path("timeline"), path("firefox"));
-    let files = ["--folded", &folded, "--timeline", &timeline, "--firefox", &firefox];
+    let (folded, timeline, firefox) = (path("folded"), path("timeline"), path("x.profile.json"));
+    let files = ["--folded", &folded, "--timeline", &timeline, "--timeline", &firefox];
     let said = {
         let _alone = alone();
         said(&[&["trace", "--json"][..], &files, &["--", &asleep]].concat())
