@@ -1,9 +1,9 @@
-//! `cargo xtask ablate`: what each mechanism of the hybrid lock brings.
+//! `cargo xtask ablate`: what each mechanism of the queue locks brings.
 //!
 //! A mechanism is named where the lock asks for it (`raw/queue/rent.rs`). For each, and for one
-//! that does not exist, this builds a program with a lock that lacks it. All programs then run the
-//! same random points in turns of shuffled order, so that what else the machine does hits them
-//! alike, and each is compared with the whole lock inside each round.
+//! that does not exist, this builds a program with locks that lack it. All programs then run the
+//! same random points of a world in turns of shuffled order, so that what else the machine does
+//! hits them alike, and each is compared with the whole lock inside each round.
 //!
 //! A mechanism pays its rent if its absence costs [`MEAN`] of the throughput, [`POINT`] at a tenth
 //! of the points, or [`TAIL`] of the p99.9 or the longest stall, and in that more than the

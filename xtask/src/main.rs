@@ -37,7 +37,7 @@ cargo xtask COMMAND
   reference  make the tables of columns in crates/overlock-cli/reference.md from the columns
   results FILE...  fill the tables of README.md, docs/results.md, docs/simulator.md and
            docs/published.md from files that `overlock bench` and `overlock compare` wrote with --out
-  ablate   build the hybrid lock without one mechanism at a time, run the same random points with
+  ablate   build the queue locks without one mechanism at a time, run the same random points with
            each in turn, and write what each brings into docs/hybrid.md; [build] only builds,
            [built] measures what it built; [--in WORLD] [--points N] [--rounds N] [--seconds S]
            [--seed N]

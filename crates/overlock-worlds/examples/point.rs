@@ -58,8 +58,8 @@ fn run(args: &[String]) -> Result<()> {
     (job.host.seconds, job.host.pcpus) = (seconds.parse()?, world.pcpus());
     job.shape.lengths = rng.pick(&[Lengths::Exp, Lengths::Uniform, Lengths::Fixed]);
     let cancel = AtomicBool::new(false);
-    let jobs = std::slice::from_ref(&job);
-    world.ahead(jobs, &cancel, &mut |_, _| {}).map_err(|failed| anyhow!("{failed:?}"))?;
+    let ahead = world.ahead(std::slice::from_ref(&job), &cancel, &mut |_, _| {});
+    ahead.map_err(|failed| anyhow!("{failed:?}"))?;
     let run = world.run(&job, &cancel).map_err(|failed| anyhow!("{failed:?}"))?;
     let (p999, stall) = (run.wait_ns.p999, run.longest_stall_ns.unwrap_or(0));
     println!(

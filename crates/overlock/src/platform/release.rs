@@ -32,7 +32,8 @@ use crate::atomic::Atomic;
 /// On x86-64, a load of bytes that a locked instruction has just written waits until that
 /// instruction is done, and a locked instruction waits for a store of another width to the same
 /// bytes: either takes a third to two thirds of an uncontended pair. So both operations on words
-/// change the lowest byte and nothing else, and the release looks only at the upper half.
+/// change the lowest byte and nothing else. The acquisition may look at that byte first, which the
+/// last release has stored; the release looks only at the upper half.
 ///
 /// ```compile_fail,E0200
 /// use core::sync::atomic::{AtomicU16, AtomicU32};
