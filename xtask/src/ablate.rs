@@ -55,7 +55,7 @@ const MECHANISMS: [Mechanism; 8] = [
     },
     mechanism("the steal that clears HALTED", 21),
     Mechanism {
-        stands_for: "programs (streamcluster with 16 threads: 0.77 without)",
+        stands_for: "programs (streamcluster with 16 threads: 0.76 without)",
         ..mechanism("promotion asleep", 19)
     },
     Mechanism { lock: "queued", ..mechanism("promotion asleep", 19) },
