@@ -6,6 +6,7 @@
 #include "posix.h"
 
 #include <dlfcn.h>
+#include <threads.h>
 
 struct call {
 	const char *name, *version;
@@ -36,12 +37,6 @@ static const struct call calls[] = {
 	{ "pthread_spin_lock", "GLIBC_2.17" },	     { "pthread_spin_trylock", "GLIBC_2.17" },
 	{ "pthread_spin_unlock", "GLIBC_2.17" },
 #endif
-	{ "mtx_lock", "GLIBC_2.28" },		     { "mtx_unlock", "GLIBC_2.28" },
-	{ "mtx_trylock", "GLIBC_2.28" },	     { "mtx_timedlock", "GLIBC_2.28" },
-	{ "mtx_destroy", "GLIBC_2.28" },	     { "cnd_wait", "GLIBC_2.28" },
-	{ "cnd_timedwait", "GLIBC_2.28" },	     { "cnd_signal", "GLIBC_2.28" },
-	{ "cnd_broadcast", "GLIBC_2.28" },	     { "cnd_destroy", "GLIBC_2.28" },
-	{ "call_once", "GLIBC_2.28" },
 };
 
 static const char *object_of(void *address)
@@ -50,6 +45,12 @@ static const char *object_of(void *address)
 
 	CHECK(dladdr(address, &info) != 0);
 	return info.dli_fname;
+}
+
+/* Whether it is the preloaded library's, if there is one. */
+static int is_ours(void *address)
+{
+	return !is_overlock() || (address != NULL && strstr(object_of(address), "overlock") != NULL);
 }
 
 CASE(every_version_is_of_one_library)
@@ -63,11 +64,33 @@ CASE(every_version_is_of_one_library)
 		if (plain == NULL)
 			continue;
 		/* The initialisation is libc's, except for the oldest layout. */
-		/* A library may have C11's names for its own, so that ours have no version that it could take them for. */
-		if (strcmp(calls[i].name, "pthread_cond_init") == 0 || strcmp(calls[i].version, "GLIBC_2.28") == 0)
-			CHECK(!is_overlock() || strstr(object_of(versioned), "overlock") != NULL);
+		if (strcmp(calls[i].name, "pthread_cond_init") == 0)
+			CHECK(is_ours(versioned));
 		else if (strcmp(object_of(versioned), object_of(plain)) != 0)
 			fail(calls[i].name, (int)i, calls[i].version);
+	}
+}
+
+#define CALL(name) { #name, (void *)name }
+
+/*
+ * C11's calls have no default version in the library, for the sake of libraries that have these names for locks of
+ * their own (own_threads.c). A program that was linked to any version of glibc's gets the library's.
+ */
+CASE(c11s_calls_are_of_one_library_by_version)
+{
+	const struct {
+		const char *name;
+		void *linked;
+	} c11[] = {
+		CALL(mtx_lock),	   CALL(mtx_trylock),	CALL(mtx_timedlock), CALL(mtx_unlock),	  CALL(mtx_destroy),
+		CALL(cnd_wait),	   CALL(cnd_timedwait), CALL(cnd_signal),    CALL(cnd_broadcast), CALL(cnd_destroy),
+	};
+
+	for (size_t i = 0; i < sizeof c11 / sizeof *c11; i++) {
+		CHECK(is_ours(c11[i].linked));
+		CHECK(is_ours(dlvsym(RTLD_DEFAULT, c11[i].name, "GLIBC_2.28")));
+		CHECK(is_ours(dlvsym(RTLD_DEFAULT, c11[i].name, "GLIBC_2.34")));
 	}
 }
 
