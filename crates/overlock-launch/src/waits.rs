@@ -13,10 +13,9 @@ const REPLACED: [(&[&str], &str); 4] = [
 
 /// Counters of waits for those that it doesn't, and their names. For libc's own mutexes and
 /// condition variables, only the calls are counted.
-const UNREPLACED: [(&str, &str, &str); 6] = [
+const UNREPLACED: [(&str, &str, &str); 5] = [
     ("unreplaced.semaphore_waits", "semaphores", "wait"),
     ("unreplaced.barrier_waits", "barriers", "wait"),
-    ("unreplaced.once_waits", "call_once", "wait"),
     ("rwlock.handed_to_libc", "read-write locks that processes share", "wait"),
     ("mutex.handed_to_libc", "mutexes that are process-shared, robust or priority-aware", "call"),
     ("cond.handed_to_libc", "condition variables of such mutexes", "call"),

@@ -7,7 +7,7 @@
 //! stays libc's, and what holds for pthread's objects holds for these: forks, jumps, cancellation
 //! (`cnd_wait` and `cnd_timedwait` are cancellation points in glibc, too), and counters.
 //!
-//! The two waits are in block.c. `call_once` is passed on ([`passed_on`](crate::passed_on)).
+//! The two waits are in block.c.
 
 use libc::{CLOCK_REALTIME, EBUSY, ENOMEM, ETIMEDOUT, c_int, timespec};
 use libc::{pthread_cond_t, pthread_mutex_t};

@@ -13,7 +13,7 @@
 //!  "cond":{"waits":3,"timed":0,"wakes":4,"handed_to_libc":0},
 //!  "spin":{"locks_contended":0,"slept":0},
 //!  "rwlock":{"waits":0},
-//!  "unreplaced":{"semaphore_waits":2,"barrier_waits":0,"once_waits":0},
+//!  "unreplaced":{"semaphore_waits":2,"barrier_waits":0},
 //!  "events":{"pv_wait_node":5, ...}}
 //! ```
 //!
@@ -79,11 +79,9 @@ pub(crate) enum Event {
     SemaphoreWait,
     /// A thread came to a barrier, and was not the last.
     BarrierWait,
-    /// A thread came to a `call_once` under way.
-    OnceWait,
 }
 
-const _: () = assert!(Event::OnceWait as usize + 1 == NAMES.len());
+const _: () = assert!(Event::BarrierWait as usize + 1 == NAMES.len());
 
 /// Where this process counts if it shares no memory with a command.
 static OWN: Place = Place::NEW;

@@ -116,7 +116,6 @@ unsafe extern "C" {
         at: *const timespec,
     ) -> c_int;
     // In passed_on.c.
-    fn overlock_call_once(once: *mut c_int, run: extern "C-unwind" fn());
     fn overlock_sem_wait(semaphore: *mut sem_t) -> c_int;
     fn overlock_sem_timedwait(semaphore: *mut sem_t, at: *const timespec) -> c_int;
     fn overlock_sem_clockwait(
@@ -340,7 +339,8 @@ functions! {
 }
 
 // C11's names have no default version: a library that has such names for locks of its own would be
-// bound to it, while one that was linked to glibc asks for a version.
+// bound to it, while one that was linked to glibc asks for a version. The price is that `dlsym`,
+// which asks for none, finds libc's.
 exports! {
     "pthread_mutex_lock"         ["@@" "2.2.5"]              ["@@" "2.17"]             => (table lock, calls::lock_by_kind, mutex_lock);
     "__pthread_mutex_lock"       ["@@" "2.2.5"]              ["@@" "2.17"]             => (table lock, calls::lock_by_kind, mutex_lock);
@@ -386,7 +386,6 @@ exports! {
     "cnd_signal"                   ["@" "2.28", "@" "2.34"]   ["@" "2.28", "@" "2.34"] => (jump c11::cnd_signal);
     "cnd_broadcast"                ["@" "2.28", "@" "2.34"]   ["@" "2.28", "@" "2.34"] => (jump c11::cnd_broadcast);
     "cnd_destroy"                  ["@" "2.28", "@" "2.34"]   ["@" "2.28", "@" "2.34"] => (jump c11::cnd_destroy);
-    "call_once"                    ["@" "2.28", "@" "2.34"]   ["@" "2.28", "@" "2.34"] => (pass overlock_call_once);
     "pthread_barrier_wait"       ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (pass passed_on::barrier_wait);
     "pthread_setcanceltype"      ["@@" "2.2.5"]              ["@@" "2.17"]             => (jump gate::setcanceltype);
     "longjmp"                    ["@@" "2.2.5"]              ["@@" "2.17"]             => (pass jump::longjmp);

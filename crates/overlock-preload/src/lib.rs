@@ -30,14 +30,14 @@
 //! * Mutexes that are robust, priority-inheriting, priority-protecting or process-shared,
 //!   process-shared condition variables with such mutexes, and process-shared read-write locks:
 //!   recognised by their own bytes and handed over in every call.
-//! * Barriers, semaphores and C11's `call_once`: the library counts when a thread has to wait, and
-//!   passes the call on (`passed_on.rs`).
-//! * `pthread_once`, and the locks inside libc.
+//! * Barriers and semaphores: the library counts when a thread has to wait, and passes the call on
+//!   (`passed_on.rs`).
+//! * `pthread_once`, C11's `call_once`, and the locks inside libc.
 //! * Calls of a library that was opened with `RTLD_DEEPBIND` or `dlmopen`: the dynamic linker binds
 //!   them to libc before anything preloaded. Likewise calls that a program looks up in libc itself,
-//!   by `dlsym` with the handle of `libc.so.6`. If such calls share mutexes with the rest of the
-//!   program, which uses ours, run that program without Overlock: the two do not exclude each
-//!   other.
+//!   by `dlsym` with the handle of `libc.so.6`, or C11's by their bare names (`exports.rs`). If such
+//!   calls share mutexes with the rest of the program, which uses ours, run that program without
+//!   Overlock: the two do not exclude each other.
 //!
 //! # Rules for this code
 //!

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The frames of a thread in libc's semaphores, and in its call_once.
+ * The frames of a thread that waits for a semaphore, which is libc's.
  *
- * A thread that waits for a semaphore, or runs the program's initialisation, can be cancelled, and is unwound by force
- * through these frames; an initialisation can also throw. Rust frames must not be unwound by force, so these are C, and
- * the exported names jump straight into them. passed_on.rs does the counting.
+ * The wait is a cancellation point: a thread cancelled here is unwound by force, through these frames. Rust frames
+ * must not be unwound by force, so these are C, and the exported names jump straight into them. passed_on.rs does the
+ * counting.
  */
 #define _GNU_SOURCE
 #include <semaphore.h>
 #include <stddef.h>
-#include <threads.h>
 #include <time.h>
 
 enum { WAIT, TIMEDWAIT, CLOCKWAIT }; /* the order of `sem_waits` in real.rs */
@@ -31,12 +30,4 @@ int overlock_sem_clockwait(sem_t *semaphore, clockid_t clock, const struct times
 {
 	return ((int (*)(sem_t *, clockid_t, const struct timespec *))overlock_sem_enter(semaphore, CLOCKWAIT))(
 		semaphore, clock, at);
-}
-
-/* In passed_on.rs. */
-void *overlock_once_enter(const void *once);
-
-void overlock_call_once(once_flag *once, void (*run)(void))
-{
-	((void (*)(once_flag *, void (*)(void)))overlock_once_enter(once))(once, run);
 }

@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Calls that stay libc's and are passed on.
 //!
-//! Semaphores, barriers and C11's `call_once` are: the library only counts that a thread has to
-//! wait, so that a user who asks why a program gains nothing from another mutex learns where it
-//! waits instead.
+//! Semaphores and barriers are: the library only counts that a thread has to wait, so that a user
+//! who asks why a program gains nothing from another mutex learns where it waits instead.
 //!
 //! `sem_getvalue` finds out whether a thread would wait. So a wait is counted in excess where the
 //! semaphore is posted just then, which does not matter. Waiting for a semaphore is a cancellation
 //! point, and so needs C frames (`passed_on.c`). Barriers are none in glibc.
 //!
-//! A thread that comes to a `call_once` under way sleeps until it is over, once in the life of the
-//! object: no lock's order or pace could make that shorter. What it does after a fork, a
-//! cancellation or an exception in the initialisation stays libc's business. `pthread_once` is not
-//! even counted: before glibc 2.34, libraries take its address for a sign that the program has
-//! threads.
+//! `pthread_once` and C11's `call_once` are not even counted: a thread waits there at most once in
+//! the life of the object, and before glibc 2.34 libraries take the address of `pthread_once` for a
+//! sign that the program has threads.
 
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use libc::{c_int, pthread_barrier_t, sem_t};
 
@@ -56,23 +52,4 @@ unsafe extern "C" fn overlock_sem_enter(semaphore: *mut sem_t, which: usize) -> 
         count(Event::SemaphoreWait);
     }
     real::sem_waits()[which]()
-}
-
-/// In a `once_flag`, libc's: a thread runs the initialisation; it is done. (What is above counts
-/// forks.)
-const UNDER_WAY: u32 = 1;
-const DONE: u32 = 2;
-
-/// Counts a wait if the initialisation is under way. Returns libc's `call_once`.
-///
-/// # Safety
-/// For passed_on.c: `once` is the program's.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn overlock_once_enter(once: *const AtomicU32) -> *mut c_void {
-    // SAFETY: the program's object, which is one `int`.
-    // Relaxed: it is only counted; libc looks itself.
-    if unsafe { &*once }.load(Relaxed) & (UNDER_WAY | DONE) == UNDER_WAY {
-        count(Event::OnceWait);
-    }
-    real::call_once()
 }

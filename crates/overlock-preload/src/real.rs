@@ -223,9 +223,3 @@ pub(crate) fn sem_waits() -> [fn() -> *mut c_void; 3] {
     }
     [wait, timedwait, clockwait]
 }
-
-/// The address of libc's `call_once`, for the C frame that calls it.
-pub(crate) fn call_once() -> *mut c_void {
-    static FUNCTION: Function = Function::new(c"call_once", None);
-    FUNCTION.address()
-}

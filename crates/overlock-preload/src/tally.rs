@@ -25,7 +25,7 @@ pub(crate) const BUILD: u64 = match u64::from_str_radix(env!("OVERLOCK_BUILD"), 
 pub(crate) const PLACES: usize = 256;
 
 /// What the library counts, as `group.name`, in the order of its `Event`.
-pub(crate) const NAMES: [&str; 15] = [
+pub(crate) const NAMES: [&str; 14] = [
     "mutex.locks_contended",
     "mutex.timed",
     "mutex.handed_to_libc",
@@ -40,7 +40,6 @@ pub(crate) const NAMES: [&str; 15] = [
     "rwlock.handed_to_libc",
     "unreplaced.semaphore_waits",
     "unreplaced.barrier_waits",
-    "unreplaced.once_waits",
 ];
 
 /// The counters of a place: the library's own, and those of the locks.

@@ -204,14 +204,6 @@ int pthread_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock, const struc
 	return real(mutex, clock, at);
 }
 
-int pthread_mutex_destroy(pthread_mutex_t *mutex)
-{
-	REAL(pthread_mutex_destroy, "");
-	int error = real(mutex);
-
-	return is("destroy_of_locked_is_allowed") && error == EBUSY ? 0 : error;
-}
-
 int pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
 {
 	REAL(pthread_cond_wait, COND);
@@ -274,78 +266,40 @@ int pthread_cond_broadcast(pthread_cond_t *cond)
 	return is("broadcast_wakes_one") ? pthread_cond_signal(cond) : real(cond);
 }
 
-int pthread_spin_lock(pthread_spinlock_t *spin)
-{
-	REAL(pthread_spin_lock, "");
+/* A call that a fault replaces by a result. */
+#define REPLACED(name, parameters, arguments, fault, result)       \
+	int name parameters                                        \
+	{                                                          \
+		REAL(name, "");                                    \
+                                                                   \
+		return is(fault) ? (result) : real arguments;      \
+	}
 
-	return is("spin_lock_does_nothing") ? 0 : real(spin);
-}
+/* A call of which a fault changes one result. */
+#define CHANGED(name, parameters, arguments, fault, from, to)       \
+	int name parameters                                         \
+	{                                                           \
+		REAL(name, "");                                     \
+		int result = real arguments;                        \
+                                                                    \
+		return is(fault) && result == (from) ? (to) : result; \
+	}
 
-int pthread_spin_trylock(pthread_spinlock_t *spin)
-{
-	REAL(pthread_spin_trylock, "");
-	int error = real(spin);
-
-	return is("spin_trylock_has_the_wrong_error") && error == EBUSY ? EAGAIN : error;
-}
-
-int pthread_rwlock_wrlock(pthread_rwlock_t *lock)
-{
-	REAL(pthread_rwlock_wrlock, "");
-
-	return is("rwlock_does_nothing") ? 0 : real(lock);
-}
-
-int pthread_rwlock_rdlock(pthread_rwlock_t *lock)
-{
-	REAL(pthread_rwlock_rdlock, "");
-
-	return is("rwlock_does_nothing") ? 0 : real(lock);
-}
-
-int pthread_rwlock_timedwrlock(pthread_rwlock_t *lock, const struct timespec *at)
-{
-	REAL(pthread_rwlock_timedwrlock, "");
-	int error = real(lock, at);
-
-	return is("rwlock_hides_its_timeout") && error == ETIMEDOUT ? 0 : error;
-}
-
-int sem_wait(sem_t *semaphore)
-{
-	REAL(sem_wait, "");
-
-	return is("semaphore_does_nothing") ? 0 : real(semaphore);
-}
-
-int pthread_barrier_wait(pthread_barrier_t *barrier)
-{
-	REAL(pthread_barrier_wait, "");
-
-	return is("barrier_does_nothing") ? 0 : real(barrier);
-}
-
-int mtx_lock(mtx_t *mutex)
-{
-	REAL(mtx_lock, "");
-
-	return is("mtx_does_nothing") ? thrd_success : real(mutex);
-}
-
-int mtx_trylock(mtx_t *mutex)
-{
-	REAL(mtx_trylock, "");
-	int result = real(mutex);
-
-	return is("mtx_passes_error_numbers_on") && result == thrd_busy ? EBUSY : result;
-}
-
-int mtx_unlock(mtx_t *mutex)
-{
-	REAL(mtx_unlock, "");
-
-	return is("mtx_does_nothing") ? thrd_success : real(mutex);
-}
+CHANGED(pthread_mutex_destroy, (pthread_mutex_t *mutex), (mutex), "destroy_of_locked_is_allowed", EBUSY, 0)
+REPLACED(pthread_spin_lock, (pthread_spinlock_t *spin), (spin), "spin_lock_does_nothing", 0)
+CHANGED(pthread_spin_trylock, (pthread_spinlock_t *spin), (spin), "spin_trylock_has_the_wrong_error", EBUSY, EAGAIN)
+REPLACED(pthread_rwlock_wrlock, (pthread_rwlock_t *lock), (lock), "rwlock_does_nothing", 0)
+REPLACED(pthread_rwlock_rdlock, (pthread_rwlock_t *lock), (lock), "rwlock_does_nothing", 0)
+CHANGED(pthread_rwlock_timedwrlock, (pthread_rwlock_t *lock, const struct timespec *at), (lock, at),
+	"rwlock_hides_its_timeout", ETIMEDOUT, 0)
+REPLACED(sem_wait, (sem_t *semaphore), (semaphore), "semaphore_does_nothing", 0)
+REPLACED(pthread_barrier_wait, (pthread_barrier_t *barrier), (barrier), "barrier_does_nothing", 0)
+REPLACED(mtx_lock, (mtx_t *mutex), (mutex), "mtx_does_nothing", thrd_success)
+CHANGED(mtx_trylock, (mtx_t *mutex), (mutex), "mtx_passes_error_numbers_on", thrd_busy, EBUSY)
+REPLACED(mtx_unlock, (mtx_t *mutex), (mutex), "mtx_does_nothing", thrd_success)
+REPLACED(cnd_signal, (cnd_t *cond), (cond), "cnd_signal_does_nothing", thrd_success)
+REPLACED(cnd_timedwait, (cnd_t *cond, mtx_t *mutex, const struct timespec *at), (cond, mutex, at),
+	 "cnd_times_out_early", thrd_timedout)
 
 int mtx_timedlock(mtx_t *mutex, const struct timespec *at)
 {
@@ -354,28 +308,4 @@ int mtx_timedlock(mtx_t *mutex, const struct timespec *at)
 	if (is("mtx_deadline_comes_early"))
 		return mtx_trylock(mutex) == thrd_success ? thrd_success : thrd_timedout;
 	return real(mutex, at);
-}
-
-int cnd_signal(cnd_t *cond)
-{
-	REAL(cnd_signal, "");
-
-	return is("cnd_signal_does_nothing") ? thrd_success : real(cond);
-}
-
-int cnd_timedwait(cnd_t *cond, mtx_t *mutex, const struct timespec *at)
-{
-	REAL(cnd_timedwait, "");
-
-	return is("cnd_times_out_early") ? thrd_timedout : real(cond, mutex, at);
-}
-
-void call_once(once_flag *once, void (*run)(void))
-{
-	REAL(call_once, "");
-
-	if (is("once_is_always"))
-		run();
-	else
-		real(once, run);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * C11's mutexes, condition variables and one-time initialisation (C17, 7.26), where they are not pthread's by another
- * name: what they return, and which kinds there are.
+ * C11's mutexes and condition variables (C17, 7.26), where they are not pthread's by another name: what they return, and
+ * which kinds there are.
  */
 #include "posix.h"
 
@@ -17,7 +17,7 @@ static const int kinds[] = { mtx_plain, mtx_timed, mtx_plain | mtx_recursive, mt
 
 static mtx_t mutex;
 static cnd_t cond;
-static atomic_int arrived, inside, stop;
+static atomic_int arrived, inside;
 
 static void init(mtx_t *which, int kind)
 {
@@ -356,65 +356,4 @@ CASE(a_child_unlocks_what_others_waited_for)
 	expect_success(child);
 	for (int i = 0; i < 3; i++)
 		join(threads[i]);
-}
-
-static once_flag once = ONCE_FLAG_INIT;
-static atomic_int runs;
-
-static void run_slowly(void)
-{
-	runs++;
-	while (arrived < 3)
-		pause_ms(1);
-	pause_ms(100);
-	inside = 1;
-}
-
-static void *call_it(void *unused)
-{
-	arrived++;
-	call_once(&once, run_slowly);
-	CHECK(inside);
-	return unused;
-}
-
-/* Two threads of three wait; a later call returns at once. */
-CASE(an_initialisation_runs_once)
-{
-	pthread_t threads[3];
-
-	for (int i = 0; i < 3; i++)
-		threads[i] = start(call_it, NULL);
-	for (int i = 0; i < 3; i++)
-		join(threads[i]);
-	call_it(NULL);
-	EQ(runs, 1);
-}
-
-static once_flag left_once = ONCE_FLAG_INIT;
-
-static void wait_in_it(void)
-{
-	arrived++;
-	while (!stop)
-		pause_ms(1);
-}
-
-static void *be_cancelled_in_it(void *unused)
-{
-	call_once(&left_once, wait_in_it);
-	return unused;
-}
-
-/* glibc: an initialisation that is cancelled has not run. */
-CASE(an_initialisation_that_is_cancelled_runs_again)
-{
-	pthread_t thread = start(be_cancelled_in_it, NULL);
-
-	until_blocked(1);
-	EQ(pthread_cancel(thread), 0);
-	CHECK(join(thread) == PTHREAD_CANCELED);
-	stop = 1;
-	call_once(&left_once, wait_in_it);
-	EQ(arrived, 2);
 }

@@ -15,7 +15,6 @@ struct mine {
 int mtx_lock(struct mine *mutex);
 int mtx_unlock(struct mine *mutex);
 int cnd_signal(struct mine *cond);
-void call_once(struct mine *once, void (*run)(void));
 
 int mtx_lock(struct mine *mutex)
 {
@@ -35,20 +34,13 @@ int cnd_signal(struct mine *cond)
 	return MINE;
 }
 
-void call_once(struct mine *once, void (*run)(void))
-{
-	(void)run;
-	once->taken += 4;
-}
-
 int locks_are_its_own(void)
 {
 	static struct mine mine;
 
 	if (mtx_lock(&mine) != MINE || cnd_signal(&mine) != MINE)
 		return 0;
-	call_once(&mine, (void (*)(void))0);
-	return mine.taken == 7 && mtx_unlock(&mine) == MINE;
+	return mine.taken == 3 && mtx_unlock(&mine) == MINE;
 }
 #else
 int main(void)

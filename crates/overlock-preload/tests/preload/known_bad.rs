@@ -12,7 +12,7 @@ use std::time::Instant;
 use crate::support::{compile, has_cxx, program, text};
 
 /// Each fault, and the cases that must notice it.
-const FAULTS: [(&str, &str, &[&str]); 58] = [
+const FAULTS: [(&str, &str, &[&str]); 57] = [
     ("lock_does_nothing", "stress.c", &["counting"]),
     ("lock_does_nothing", "mutex.c", &["lock_waits_for_unlock"]),
     ("lock_clobbers_errno", "mutex.c", &["errno_is_left_alone"]),
@@ -146,7 +146,6 @@ const FAULTS: [(&str, &str, &[&str]); 58] = [
     ),
     ("cnd_signal_does_nothing", "c11.c", &["conditions_wake"]),
     ("cnd_times_out_early", "c11.c", &["a_timed_wait_times_out_and_not_early", "conditions_wake"]),
-    ("once_is_always", "c11.c", &["an_initialisation_runs_once"]),
     ("lock_does_nothing", "cxx.cc", &["every_kind_of_mutex_excludes"]),
     ("deadline_comes_early", "cxx.cc", &["timed_mutex_times_out"]),
     ("signal_does_nothing", "cxx.cc", &["condition_variable_hands_over"]),
