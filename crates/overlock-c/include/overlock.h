@@ -33,7 +33,7 @@
  *     ("unlock_of_free") and reports it once. With OVERLOCK_CHECK=1 in the environment it reports each
  *     place, up to 16 times. A debugger can stop at ol_unlock_of_free.
  *   - A lock must not move while a thread uses it. The last thread to take it can free its memory: a
- *     release touches the lock once, and uses only its address afterwards.
+ *     release touches the lock once, and uses only its address afterwards. (Not that of an ol_robust_t.)
  *   - ol_shared_t and ol_robust_t work between processes that map the same memory; the others within one
  *     process. ol_shared_t is not robust: if a process dies with the lock, or while it waits, the lock stays
  *     taken or other waiters may sleep on (a timed acquisition notices). With ol_robust_t, the next thread
@@ -567,8 +567,14 @@ OL_INLINE void ol_cond_broadcast(ol_cond_t *cond) { ol_cond_wake_all(cond); }
  * ol_robust_init makes the mutex anew.
  *
  * Inside is libc's robust mutex (PTHREAD_MUTEX_ROBUST), because the kernel takes the list of what a thread
- * holds from libc alone. Before a thread sleeps for it, it spins for some microseconds; it looks again four times
- * a second, for a process may be killed at the moment when it is to wake others. Nothing here is inline.
+ * holds from libc alone (glibc 2.30 or later). Before a thread sleeps for it, it spins for some microseconds; it
+ * looks again four times a second, for a process may be killed at the moment when it is to wake others. Nothing here
+ * is inline.
+ *
+ * The processes are of one PID namespace, so not of two containers: the kernel knows a holder by the number of its
+ * thread, and the death of a waiter of the same number takes the mutex from a living holder. The memory gets no
+ * other use while a thread is inside of a function of the mutex, its release included: if that thread is killed, the
+ * kernel looks into the memory. A forked child holds none of its parent's mutexes.
  */
 
 typedef struct { uint64_t detail[7]; } ol_robust_t;

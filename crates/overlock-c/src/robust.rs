@@ -24,6 +24,14 @@
 //! A release wakes one waiter. If that one is killed before it has the mutex, and another thread
 //! takes it meanwhile, without libc's mark of waiters, then no release wakes the next. So a waiter
 //! looks again after [`SLICE_NS`].
+//!
+//! # What the kernel compares
+//!
+//! A thread names the mutex to the kernel before it takes or releases it, and takes that back
+//! afterwards. If it is killed in between, the kernel compares the mutex's word with the thread's
+//! number, in the thread's own PID namespace, and marks the mutex as a dead holder's if they are
+//! the same. So a holder of the same number in another namespace would lose the mutex, and memory
+//! that has another use by then can be changed.
 
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
@@ -69,7 +77,7 @@ const NS_PER_S: u64 = 1_000_000_000;
 /// `PTHREAD_MUTEX_ROBUST`, as Linux's C libraries define it.
 const ROBUST: c_int = 1;
 
-// Not in the crate libc.
+// Not in the crate libc; glibc has it since 2.30.
 unsafe extern "C" {
     fn pthread_mutex_clocklock(
         mutex: *mut pthread_mutex_t,
@@ -169,9 +177,18 @@ unsafe fn take(lock: *mut Robust, deadline_ns: Option<u64>) -> c_int {
         // SAFETY: the caller's promise, and a time that exists.
         let error =
             unsafe { pthread_mutex_clocklock(lock.cast(), libc::CLOCK_MONOTONIC, &raw const at) };
-        if error != ETIMEDOUT || at_ns == deadline_ns {
+        if error != ETIMEDOUT {
             // SAFETY: the caller's promise.
             return unsafe { taken(lock, error) };
+        }
+        if at_ns == deadline_ns {
+            // After a timeout, glibc leaves the mutex where the kernel looks when the thread ends,
+            // and its memory may have another use by then. A last try removes it from there.
+            // SAFETY: the caller's promise.
+            return match unsafe { ol_robust_trylock(lock) } {
+                EBUSY => ETIMEDOUT,
+                result => result,
+            };
         }
     }
 }

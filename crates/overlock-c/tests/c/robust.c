@@ -5,13 +5,10 @@
  * With -DBROKEN no death is reported, and the program must fail or hang: this shows that it can.
  */
 #define _DEFAULT_SOURCE
-#include <sched.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
 
-#include "check.h"
+#include "processes.h"
 
 #ifdef BROKEN
 /* A mutex that processes share, and that is not robust. */
@@ -27,39 +24,14 @@ static int init_fragile(ol_robust_t *lock)
 }
 #endif
 
-enum { PROCESSES = 3, ROUNDS = 20000, YIELD_EVERY = 64, DEATHS = 50 };
+enum { DEATHS = 50 };
 
-/* The shared memory. `debit + credit` is zero unless a process is changing them. */
-static struct pool {
+/* `debit + credit` is zero unless a process is changing them. */
+struct pool {
     ol_robust_t lock;
     volatile long sum, debit, credit;
     volatile int stage;
-} *pool;
-
-static pid_t child(void (*body)(void))
-{
-    pid_t pid = fork();
-    CHECK(pid >= 0);
-    if (pid == 0) {
-        body();
-        _Exit(0);
-    }
-    return pid;
-}
-
-static void ended_well(pid_t pid)
-{
-    int status;
-    CHECK(waitpid(pid, &status, 0) == pid);
-    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-}
-
-static void killed(pid_t pid)
-{
-    int status;
-    CHECK(kill(pid, SIGKILL) == 0);
-    CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
-}
+};
 
 static void until_stage(int stage)
 {
@@ -77,24 +49,24 @@ static void adds(void)
 {
     for (int round = 0; round < ROUNDS; round++) {
         CHECK(ol_robust_lock(&pool->lock) == 0);
-        long old = pool->sum;
-        if (round % YIELD_EVERY == 0)
-            sched_yield();
-        pool->sum = old + 1;
+        add_one(&pool->sum, round);
         ol_robust_unlock(&pool->lock);
     }
 }
 
 static void excludes(void)
 {
-    pid_t children[PROCESSES];
     anew();
-    for (int i = 0; i < PROCESSES; i++)
-        children[i] = child(adds);
-    adds();
-    for (int i = 0; i < PROCESSES; i++)
-        ended_well(children[i]);
-    CHECK(pool->sum == (long)(PROCESSES + 1) * ROUNDS);
+    add_in_processes(adds, &pool->sum);
+}
+
+/* Whether the kernel would look into a mutex for which this thread waits, if the thread ended now. */
+static int is_under_way(void)
+{
+    struct robust_list_head *head;
+    size_t size;
+    CHECK(syscall(SYS_get_robust_list, 0, &head, &size) == 0);
+    return head->list_op_pending != NULL;
 }
 
 static void finds_it_taken(void)
@@ -103,6 +75,7 @@ static void finds_it_taken(void)
     CHECK(ol_robust_trylock(&pool->lock) == EBUSY);
     CHECK(ol_robust_timedlock(&pool->lock, &at) == ETIMEDOUT);
     CHECK(has_passed(&at));
+    CHECK(!is_under_way());
     CHECK(ol_robust_timedlock(&pool->lock, NULL) == EINVAL);
     at.tv_nsec = 1000000000;
     CHECK(ol_robust_timedlock(&pool->lock, &at) == EINVAL);
@@ -278,8 +251,7 @@ static void tells_of_threads(void)
 
 int main(void)
 {
-    pool = mmap(NULL, sizeof *pool, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(pool != MAP_FAILED);
+    map_pool(sizeof *pool);
     excludes();
     refuses();
     tells_the_next();

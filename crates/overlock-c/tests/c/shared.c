@@ -2,64 +2,22 @@
 /* The lock for several processes: exclusion through a mapping, a kick across processes, and a
  * holder that is killed. */
 #define _DEFAULT_SOURCE
-#include <sched.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "processes.h"
 
-#include "check.h"
-
-enum { PROCESSES = 3, ROUNDS = 20000, YIELD_EVERY = 64 };
-
-/* The shared memory. The mapping's zero bytes are an unlocked lock. */
+/* The mapping's zero bytes are an unlocked lock. */
 struct pool {
     ol_shared_t lock;
-    volatile unsigned long sum;
+    volatile long sum;
     volatile int stage;
 };
 
-static struct pool *pool;
-
-static pid_t child(void (*body)(void))
-{
-    pid_t pid = fork();
-    CHECK(pid >= 0);
-    if (pid == 0) {
-        body();
-        _Exit(0);
-    }
-    return pid;
-}
-
-static void ended_well(pid_t pid)
-{
-    int status;
-    CHECK(waitpid(pid, &status, 0) == pid);
-    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-}
-
 static void adds(void)
 {
-    for (unsigned round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < ROUNDS; round++) {
         ol_shared_lock(&pool->lock);
-        unsigned long old = pool->sum;
-        if (round % YIELD_EVERY == 0)
-            sched_yield();
-        pool->sum = old + 1;
+        add_one(&pool->sum, round);
         ol_shared_unlock(&pool->lock);
     }
-}
-
-static void excludes(void)
-{
-    pid_t children[PROCESSES];
-    for (int i = 0; i < PROCESSES; i++)
-        children[i] = child(adds);
-    adds();
-    for (int i = 0; i < PROCESSES; i++)
-        ended_well(children[i]);
-    CHECK(pool->sum == (unsigned long)(PROCESSES + 1) * ROUNDS);
 }
 
 static void halts_until_called(void)
@@ -97,9 +55,7 @@ static void survives_no_holder(void)
     pid_t holder = child(takes_it_and_sleeps);
     while (pool->stage != 2)
         sched_yield();
-    CHECK(kill(holder, SIGKILL) == 0);
-    int status;
-    CHECK(waitpid(holder, &status, 0) == holder && WIFSIGNALED(status));
+    killed(holder);
     CHECK(ol_shared_trylock(&pool->lock) == EBUSY);
     struct timespec soon = after_ms(20);
     CHECK(ol_shared_timedlock(&pool->lock, &soon) == ETIMEDOUT);
@@ -110,9 +66,8 @@ static void survives_no_holder(void)
 
 int main(void)
 {
-    pool = mmap(NULL, sizeof *pool, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(pool != MAP_FAILED);
-    excludes();
+    map_pool(sizeof *pool);
+    add_in_processes(adds, &pool->sum);
     calls_back();
     survives_no_holder();
     return 0;
