@@ -14,36 +14,19 @@ use anyhow::{Context, Result, ensure};
 use crate::{root, target};
 
 /// What is fetched: the version of `parking_lot` whose tests run, and a crate that depends on it.
-const FETCHED: &str = r#"
-[package]
-name = "fetched"
-version = "0.0.0"
-edition = "2021"
+const FETCHED: &str = "parking_lot = \"=0.12.5\"\ndashmap = \"=5.2.0\"\n";
 
-[workspace]
-
-[dependencies]
-parking_lot = "=0.12.5"
-dashmap = "=5.2.0"
-"#;
-
-/// A package that has the tests of `parking_lot`, and our crate under its name.
-const THEIRS: &str = r#"
-[package]
-name = "theirs"
-version = "0.0.0"
-edition = "2021"
-
-[workspace]
+/// What the tests of `parking_lot` need beside it.
+const NEEDED: &str = r#"bincode = "1.3"
+rand = "0.8"
 
 [features]
 default = ["serde"]
 serde = []
-
-[dependencies]
-bincode = "1.3"
-rand = "0.8"
 "#;
+
+/// Our crate.
+const NAME: &str = "overlock-parking-lot";
 
 /// The source files of `parking_lot` that contain tests.
 const FILES: [&str; 6] = ["condvar", "fair_mutex", "mutex", "once", "remutex", "rwlock"];
@@ -68,12 +51,12 @@ pub(crate) fn check() -> Result<bool> {
     Ok(dashmaps(&vendor.join("dashmap-5.2.0"))? && sound)
 }
 
-/// Fetches what a manifest depends on, and returns where it is; or says why that can't be done.
-pub(crate) fn fetch(folder: &Path, manifest: &str) -> Result<Option<PathBuf>> {
+/// Fetches these dependencies, and returns where it is; or says why that can't be done.
+pub(crate) fn fetch(folder: &Path, dependencies: &str) -> Result<Option<PathBuf>> {
     let fetched = folder.join("fetched");
     // An earlier run has changed what it fetched.
     let _ = fs::remove_dir_all(&fetched);
-    package(&fetched, manifest)?;
+    package(&fetched, dependencies)?;
     let vendor = ["vendor", "--versioned-dirs", "--quiet"];
     let output = Command::new(env!("CARGO")).args(vendor).current_dir(&fetched).output()?;
     if !output.status.success() {
@@ -85,15 +68,11 @@ pub(crate) fn fetch(folder: &Path, manifest: &str) -> Result<Option<PathBuf>> {
 
 /// Runs the tests of `parking_lot`.
 fn parking_lots(from: &Path, to: &Path) -> Result<bool> {
-    let dependency =
-        format!("parking_lot = {{ {}, features = [\"serde\", \"arc_lock\"] }}\n", ours());
+    let features = "features = [\"serde\", \"arc_lock\"]";
+    package(to, &format!("parking_lot = {{ {}, {features} }}\n{NEEDED}", ours(NAME)))?;
     let mut lib = "pub use parking_lot::*;\n".to_owned();
-    package(to, &format!("{THEIRS}{dependency}"))?;
     for file in FILES {
-        let text = fs::read_to_string(from.join("src").join(file).with_extension("rs"))?;
-        let (_, tests) = text.split_once("#[cfg(test)]\nmod tests {").context("has no tests")?;
-        let tests =
-            PRIVATE.iter().fold(tests.to_owned(), |text, (from, to)| text.replace(from, to));
+        let tests = tests_of(&from.join("src").join(file), &PRIVATE)?;
         lib += &format!("#[cfg(test)]\nmod {file} {{\nmod tests {{{tests}}}\n");
     }
     fs::write(to.join("src/lib.rs"), lib)?;
@@ -107,26 +86,45 @@ fn parking_lots(from: &Path, to: &Path) -> Result<bool> {
 
 /// Runs the tests of `dashmap`.
 fn dashmaps(folder: &Path) -> Result<bool> {
-    let manifest = folder.join("Cargo.toml");
-    let text = fs::read_to_string(&manifest)?;
-    let theirs = "[dependencies.parking_lot]\nversion = \"0.12.0\"\n";
-    let renamed = format!("[dependencies.parking_lot]\n{}\n", ours().replace(", ", "\n"));
-    ensure!(text.contains(theirs), "dashmap asks for parking_lot in another way");
-    fs::write(manifest, text.replace(theirs, &renamed) + "\n[workspace]\n")?;
+    rename(folder, "[dependencies.parking_lot]\nversion = \"0.12.0\"\n", NAME)?;
     // It names a toolchain of its time.
     fs::remove_file(folder.join("rust-toolchain"))?;
     tests(folder, &[])
 }
 
-/// Our crate, as a dependency by another name.
-fn ours() -> String {
-    let path = root().join("crates/overlock-parking-lot");
-    format!("package = \"overlock-parking-lot\", path = {path:?}")
+/// One of our crates, as a dependency by another name.
+pub(crate) fn ours(name: &str) -> String {
+    format!("package = \"{name}\", path = {:?}", root().join("crates").join(name))
 }
 
-/// Makes an empty package.
-pub(crate) fn package(folder: &Path, manifest: &str) -> Result<()> {
+/// Puts one of our crates in place of the dependency that stands in a package's manifest in these
+/// lines, of which the first is the table's head. Returns the manifest.
+pub(crate) fn rename(folder: &Path, theirs: &str, name: &str) -> Result<String> {
+    let manifest = folder.join("Cargo.toml");
+    let text = fs::read_to_string(&manifest)?;
+    ensure!(text.contains(theirs), "{} does not depend on it so: {theirs}", folder.display());
+    let head = theirs.lines().next().unwrap_or_default();
+    let renamed = format!("{head}\n{}\n", ours(name).replace(", ", "\n"));
+    let text = "[workspace]\n\n".to_owned() + &text.replace(theirs, &renamed);
+    fs::write(manifest, &text)?;
+    Ok(text)
+}
+
+/// The tests in a source file without its extension, with what differs here replaced.
+pub(crate) fn tests_of(file: &Path, different: &[(&str, &str)]) -> Result<String> {
+    let text = fs::read_to_string(file.with_extension("rs"))?;
+    let (_, tests) = text.split_once("#[cfg(test)]\nmod tests {").context("has no tests")?;
+    Ok(different.iter().fold(tests.to_owned(), |text, (from, to)| text.replace(from, to)))
+}
+
+/// Makes an empty package with these dependencies.
+pub(crate) fn package(folder: &Path, dependencies: &str) -> Result<()> {
     fs::create_dir_all(folder.join("src"))?;
+    let name = folder.file_name().context("a folder has a name")?.display();
+    let manifest = format!(
+        "[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2021\"\n\n\
+         [workspace]\n\n[dependencies]\n{dependencies}"
+    );
     fs::write(folder.join("Cargo.toml"), manifest)?;
     Ok(fs::write(folder.join("src/lib.rs"), "")?)
 }

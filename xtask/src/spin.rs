@@ -7,38 +7,20 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 
-use crate::parking_lot::{fetch, package, tests};
-use crate::{root, target};
+use crate::parking_lot::{fetch, ours, package, rename, tests, tests_of};
+use crate::target;
 
 /// What is fetched: the version of `spin` whose tests run, and crates for kernels that depend on
 /// it: an allocator, behind a mutex, and a file system in memory, behind read-write locks.
-const FETCHED: &str = r#"
-[package]
-name = "fetched"
-version = "0.0.0"
-edition = "2021"
-
-[workspace]
-
-[dependencies]
-spin = "=0.10.1"
+const FETCHED: &str = r#"spin = "=0.10.1"
 buddy_system_allocator = "=0.13.0"
 axfs_ramfs = "=0.1.2"
 "#;
 
-/// A package that has the tests of `spin`, and our crate under its name.
-const THEIRS: &str = r#"
-[package]
-name = "theirs"
-version = "0.0.0"
-edition = "2021"
-
-[workspace]
-
-[dependencies]
-"#;
+/// Our crate.
+const NAME: &str = "overlock-spin";
 
 /// The source files of `spin` that contain tests, and the module in which each stands.
 const FILES: [(&str, &str); 3] = [("once", "once"), ("rwlock", "rwlock"), ("mutex/spin", "mutex")];
@@ -70,13 +52,10 @@ const DIFFERENT: [(&str, &str); 2] = [
 
 /// Runs the tests of `spin`.
 fn spins(from: &Path, to: &Path) -> Result<bool> {
-    package(to, &format!("{THEIRS}spin = {{ {} }}\n", ours().replace('\n', ", ")))?;
+    package(to, &format!("spin = {{ {} }}\n", ours(NAME)))?;
     let mut lib = String::new();
     for (file, module) in FILES {
-        let text = fs::read_to_string(from.join("src").join(file).with_extension("rs"))?;
-        let (_, tests) = text.split_once("#[cfg(test)]\nmod tests {").context("has no tests")?;
-        let tests =
-            DIFFERENT.iter().fold(tests.to_owned(), |text, (from, to)| text.replace(from, to));
+        let tests = tests_of(&from.join("src").join(file), &DIFFERENT)?;
         lib += &format!(
             "#[cfg(test)]\nmod {module} {{\n#[allow(unused_imports)]\n\
              use {{spin::{module}::*, std::sync::atomic::Ordering}};\nmod tests {{{tests}}}\n"
@@ -88,21 +67,11 @@ fn spins(from: &Path, to: &Path) -> Result<bool> {
 
 /// Runs the tests of a crate that asks for `spin` by these lines.
 fn dependant(folder: &Path, theirs: &str) -> Result<bool> {
-    let manifest = folder.join("Cargo.toml");
-    let text = fs::read_to_string(&manifest)?;
-    ensure!(text.contains(theirs), "{} asks for spin in another way", folder.display());
-    let text = text.replace(theirs, &format!("[dependencies.spin]\n{}\n", ours()));
+    let text = rename(folder, theirs, NAME)?;
     // What only its benchmarks need is not built.
-    let text = text.split("\n[dev-dependencies").next().unwrap_or_default().to_owned();
-    let text = text.replace("[[bench]]", "[package.metadata.bench]");
-    fs::write(manifest, text + "\n[workspace]\n")?;
+    let text = text.split("\n[dev-dependencies").next().unwrap_or_default();
+    fs::write(folder.join("Cargo.toml"), text.replace("[[bench]]", "[package.metadata.bench]"))?;
     // It may name releases that need a compiler of their time.
     fs::remove_file(folder.join("Cargo.lock"))?;
     tests(folder, THREADS)
-}
-
-/// Our crate, as a dependency by another name.
-fn ours() -> String {
-    let path = root().join("crates/overlock-spin");
-    format!("package = \"overlock-spin\"\npath = {path:?}")
 }
