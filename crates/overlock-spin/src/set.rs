@@ -30,10 +30,14 @@ macro_rules! set_platform {
         const _: () = {
             use core::option::Option;
             use core::sync::atomic::AtomicU32;
-            use $crate::platform::{Bucket, Cpu, Platform, Slot};
+            use $crate::platform::{Bucket, Costs, Cpu, Platform, Slot};
 
             const _: () = <$platform as $crate::Kernels>::CHECKED;
 
+            #[unsafe(no_mangle)]
+            fn _overlock_spin_costs() -> Costs {
+                <$platform as Platform>::costs()
+            }
             #[unsafe(no_mangle)]
             fn _overlock_spin_waits() -> bool {
                 <$platform as Platform>::WAITS && <$platform as Platform>::waits()
