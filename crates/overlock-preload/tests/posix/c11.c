@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * C11's mutexes and condition variables (C17, 7.26), where they are not pthread's by another name: what they return, and
- * which kinds there are.
+ * C11's mutexes and condition variables (C17, 7.26), where they are not pthread's by another name: what they return,
+ * and which kinds there are.
  */
 #include "posix.h"
 
