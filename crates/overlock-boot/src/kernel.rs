@@ -65,25 +65,76 @@ static DONE: AtomicU32 = AtomicU32::new(0);
 
 /// Runs `job` on all CPUs, this one included, and returns when all have done it.
 pub fn everywhere<K: Kernel>(job: fn(usize)) {
-    let others = cpus::started() as u32 - 1;
+    hand_out::<K>(job);
+    job(0);
+    await_others();
+}
+
+/// Lets the other CPUs run `job`. When this returns, all have begun, and their kicks are sent.
+fn hand_out<K: Kernel>(job: fn(usize)) {
     BEGUN.store(0, Relaxed);
     DONE.store(0, Relaxed);
     JOB.store(job as *mut (), Relaxed);
     // ORDERING: Release, with the Acquire in `work`: the job is seen.
     NUMBER.fetch_add(1, Release);
     call_all::<K>();
-    while BEGUN.load(Relaxed) < others {
+    while BEGUN.load(Relaxed) < others() {
         // A platform that is broken on purpose may have lost the kick.
         if is_broken() {
             call_all::<K>();
         }
         core::hint::spin_loop();
     }
-    job(0);
+}
+
+fn await_others() {
     // ORDERING: Acquire, with the Release in `work`: what the others did is seen.
-    while DONE.load(Acquire) < others {
+    while DONE.load(Acquire) < others() {
         core::hint::spin_loop();
     }
+}
+
+fn others() -> u32 {
+    cpus::started() as u32 - 1
+}
+
+/// Whether [`at_rest`] has sent its last kick.
+static SENT: AtomicBool = AtomicBool::new(false);
+/// How many other CPUs have taken theirs.
+static RESTING: AtomicU32 = AtomicU32::new(0);
+/// Whether they may go on.
+static RESTED: AtomicBool = AtomicBool::new(false);
+
+/// Runs `work` while no CPU waits and no kick is under way or remembered: what is counted from
+/// there on has begun there.
+pub fn at_rest<K: Kernel, R>(work: impl FnOnce() -> R) -> R {
+    SENT.store(false, Relaxed);
+    RESTING.store(0, Relaxed);
+    RESTED.store(false, Relaxed);
+    hand_out::<K>(|_| {
+        // ORDERING: Acquire, with the Release below: the kicks are sent.
+        while !SENT.load(Acquire) {
+            core::hint::spin_loop();
+        }
+        K::Aware::take_kicks();
+        // ORDERING: Release, with the Acquire below: what they count is seen.
+        RESTING.fetch_add(1, Release);
+        // Relaxed: nothing is read that `work` has written.
+        while !RESTED.load(Relaxed) {
+            core::hint::spin_loop();
+        }
+    });
+    // ORDERING: Release, as above.
+    SENT.store(true, Release);
+    K::Aware::take_kicks();
+    // ORDERING: Acquire, as above.
+    while RESTING.load(Acquire) < others() {
+        core::hint::spin_loop();
+    }
+    let result = work();
+    RESTED.store(true, Relaxed);
+    await_others();
+    result
 }
 
 /// What [`set_waiting`] is to switch to.

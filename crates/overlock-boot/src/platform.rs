@@ -177,6 +177,9 @@ pub trait Halting: 'static {
     /// How many kicks have reached this CPU, if none was sent while one was under way.
     fn reached() -> u64;
 
+    /// Takes the kicks of this CPU that have ended no wait yet. None is under way.
+    fn take_kicks();
+
     /// [`overlock::platform::Platform::nap`].
     fn nap() {
         core::hint::spin_loop();

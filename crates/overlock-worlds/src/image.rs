@@ -23,7 +23,7 @@ use overlock_world::stats::{Spread, jain, unique};
 use overlock_world::{Error, Failed, Job, NO_POLICY, PmTimerRule, Run, Tell, World};
 pub use said::Check;
 use said::{Said, Sample};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -46,8 +46,6 @@ pub struct Image {
     gave_up: RefCell<Option<String>>,
     /// The last of its records that could not be read.
     garbled: RefCell<Option<String>>,
-    /// The most CPUs that it had.
-    smp: Cell<u32>,
 }
 
 /// What a kernel says while it checks itself.
@@ -83,7 +81,7 @@ impl Image {
         machine::look_for(name)?;
         let path = machine::image(name)?.context("interrupted while the kernel was built")?;
         let (made, gave_up) = (RefCell::default(), RefCell::default());
-        Ok(Self { name, path, note, made, gave_up, garbled: RefCell::default(), smp: Cell::new(1) })
+        Ok(Self { name, path, note, made, gave_up, garbled: RefCell::default() })
     }
 
     fn start(&self, smp: u32, plan: &str) -> Result<Machine> {
@@ -136,7 +134,6 @@ impl Image {
         let locks = unique(jobs.iter().map(|job| job.lock.clone()));
         let ms = (first.host.seconds * 1e3).round().max(1.0);
         let smp = cpus.iter().copied().max().unwrap_or(1);
-        self.smp.set(smp.max(self.smp.get()));
         if LINUX.contains(&&*first.lock) {
             let machine = Machine::of_linux(&first.lock, smp, ms, rounds, &self.path)?;
             return self.hear(machine, first, tell);
@@ -218,13 +215,11 @@ fn run_of(sample: Sample) -> Run {
     }
 }
 
-/// Kicks that arrived during a run on a machine with `smp` CPUs, and that no CPU had sent.
-///
-/// One for each CPU can have been sent before the run, and end a wait in it. Two that are sent
-/// before either is taken arrive as one, so more are not under way.
-fn unsent(run: &Run, smp: u32) -> u64 {
+/// Kicks that arrived during a run, and that no CPU had sent in it. The kernel begins a run when no
+/// kick is under way.
+fn unsent(run: &Run) -> u64 {
     let [kicked, stale, kicks] = ["kicked", "stale", "kicks"].map(|event| run.counted(event));
-    (kicked + stale).saturating_sub(kicks + u64::from(smp))
+    (kicked + stale).saturating_sub(kicks)
 }
 
 impl World for Image {
@@ -337,7 +332,7 @@ impl World for Image {
         if run.lost > 0 {
             return Err(Failed::Subject(format!("it lost {} updates", run.lost)));
         }
-        let unsent = unsent(&run, self.smp.get());
+        let unsent = unsent(&run);
         if unsent > 0 {
             return Err(Failed::Subject(format!("{unsent} kicks arrived that no CPU had sent")));
         }

@@ -44,7 +44,7 @@ use core::sync::atomic::{
 };
 
 use super::bare::{Bare, refuses};
-use super::{Ended, Halting, Sabotage, Wait, broken};
+use super::{Ended, Halting, Sabotage, Wait, broken, switch};
 use crate::cpus::{self, MAX, PerCpu, count};
 use crate::kernel::{Kernel, set_waiting};
 use crate::machine::halt::{Means, halt_if, halt_silently};
@@ -267,6 +267,18 @@ impl Halting for Kvm {
             me.kicks_seen.store(begun, Relaxed);
         }
         me.tally.kicked.load(Relaxed) + me.tally.stale.load(Relaxed)
+    }
+
+    /// Whether the host remembers one is not known. So this CPU kicks itself: that ends the halt,
+    /// which clears the host's bit.
+    fn take_kicks() {
+        if switch::is_on() {
+            let me = cpus::this();
+            Self::hypercall_kick(me.apic.load(Relaxed));
+            halt_silently();
+            me.kicks_seen.store(me.kicks_begun.load(Relaxed), Relaxed);
+            me.kick_gone.store(false, Relaxed);
+        }
     }
 }
 

@@ -108,12 +108,17 @@ impl Halting for Xen {
     }
 
     fn reached() -> u64 {
-        let me = cpus::this();
         // One that is left pending would make the next one part of it.
+        Self::take_kicks();
+        let me = cpus::this();
+        me.tally.kicked.load(Relaxed) + me.tally.stale.load(Relaxed)
+    }
+
+    fn take_kicks() {
+        let me = cpus::this();
         if events::take(me.port.load(Relaxed)) {
             count(&me.tally.stale);
         }
-        me.tally.kicked.load(Relaxed) + me.tally.stale.load(Relaxed)
     }
 
     fn nap() {

@@ -13,7 +13,7 @@ use super::samples::{self, Seen};
 use super::waits::Waits;
 use crate::console::SILENCE_NS;
 use crate::cpus::MAX;
-use crate::kernel::{Kernel, everywhere};
+use crate::kernel::{Kernel, at_rest, everywhere};
 use crate::machine::clock;
 use crate::plan::Plan;
 use crate::say;
@@ -169,8 +169,10 @@ fn once<K: Kernel>(name: &str, cpus: usize, round: u64) -> bool {
     RUN.ended.store(false, Relaxed);
     // SAFETY: no other CPU runs.
     unsafe { *SUM.0.get() = 0 };
-    begin(format_args!("{name} on {cpus} CPUs"));
-    let before = Seen::now::<K>();
+    let before = at_rest::<K, _>(|| {
+        begin(format_args!("{name} on {cpus} CPUs"));
+        Seen::now::<K>()
+    });
     with_lock::<K, _>(name, Start::<K>(core::marker::PhantomData));
     // SAFETY: all are done.
     let sum = unsafe { *SUM.0.get() };

@@ -164,9 +164,6 @@ fn counted(point: &Value, event: &str) -> u64 {
     point["counters"][event].as_u64().unwrap_or(0)
 }
 
-/// What was under way when a run began can end in it: a kick, or a halt, of each vCPU.
-const UNDER_WAY: u64 = 8;
-
 /// Locks on a real KVM, 8 vCPUs on 2 processors: each kick is a hypercall, and KVM has seen each
 /// halt.
 #[test]
@@ -177,7 +174,7 @@ fn kvm_counts_what_the_locks_do() {
     for point in under_a_hypervisor("kvm-guest", "1") {
         let count = |event| counted(&point, event);
         assert_eq!(count("hypercalls"), count("kicks"), "{point}");
-        assert!(count("halts") <= count("halt_exits") + UNDER_WAY, "{point}");
+        assert!(count("halts") <= count("halt_exits"), "{point}");
         assert!(count("kicked") > 0, "no vCPU waited: {point}");
         let under = point["samples"][0]["under"].as_str().expect("a host");
         assert!(under.starts_with("kvm_amd of linux-image-"), "{under}");
@@ -208,7 +205,7 @@ fn polls_under_xen_are_ended_by_kicks() {
     }
     for point in under_a_hypervisor("xen", "3") {
         let count = |event| counted(&point, event);
-        assert!(count("kicked") + count("stale") <= count("kicks") + UNDER_WAY, "{point}");
+        assert!(count("kicked") + count("stale") <= count("kicks"), "{point}");
         assert!(count("kicked") > 0, "no vCPU waited: {point}");
     }
 }

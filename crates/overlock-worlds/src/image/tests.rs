@@ -9,13 +9,12 @@ use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 
 #[test]
-fn kicks_that_were_under_way_when_a_run_began_were_sent() {
-    let counts = |kicked, kicks| {
-        let counters = [("kicked".into(), kicked), ("kicks".into(), kicks)];
-        overlock_world::Run { counters: counters.into(), ..Default::default() }
+fn one_kick_more_than_was_sent_is_found() {
+    let unsent = |kicked, stale| {
+        let counters = [("kicked".into(), kicked), ("stale".into(), stale), ("kicks".into(), 700)];
+        unsent(&overlock_world::Run { counters: counters.into(), ..Default::default() })
     };
-    assert_eq!(unsent(&counts(708, 700), 8), 0);
-    assert_eq!(unsent(&counts(709, 700), 8), 1);
+    assert_eq!([unsent(692, 8), unsent(693, 8), unsent(0, 705)], [0, 1, 5]);
 }
 
 /// A run of a lock on `smp` CPUs with sections of 20 us: what the kernel said of waiting, the run,
