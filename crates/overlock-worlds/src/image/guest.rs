@@ -2,7 +2,7 @@
 //! A running kernel: its output, and the four ways in which it ends.
 
 use super::machine::{Machine, not_started};
-use super::patience::Silence;
+use super::patience::{AT_MOST, Silence};
 use super::said::Said;
 use anyhow::{Context, Result, anyhow, bail};
 use overlock_process::{Child, GRACE, interrupt};
@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How many of the last lines an error quotes.
 const QUOTED: usize = 12;
@@ -43,8 +43,9 @@ fn read(from: impl Read + Send + 'static, to: Sender<String>) {
 /// Runs a machine to its end, and passes each of the kernel's records to `hear`.
 ///
 /// # Errors
-/// If the machine does not start, the kernel panics, resets the machine, or makes no record for
-/// `patience`, in which the machine had its share of this one.
+/// If the machine does not start, the kernel panics, resets the machine, makes no record for
+/// `patience`, in which the machine had its share of this one, or for [`AT_MOST`] times as long
+/// says no more than that it is alive.
 pub(super) fn run(
     mut machine: Machine,
     patience: Duration,
@@ -57,6 +58,7 @@ pub(super) fn run(
     drop(send);
     let mut last = VecDeque::new();
     let mut silence = Silence::begin(qemu.id());
+    let mut progress = Instant::now();
     loop {
         let line = match next(&lines, &silence, patience) {
             Next::Line(line) => line,
@@ -64,7 +66,7 @@ pub(super) fn run(
                 qemu.end(GRACE).context("it is unknown how QEMU ended")?;
                 return Ok(Ended::Interrupted);
             }
-            Next::Silence => return Err(hangs(&silence, &last)),
+            Next::Silence => return Err(hangs(&silence, &last, machine.is_linux)),
             Next::End => bail!(
                 "the kernel reset the machine, as after a triple fault, or QEMU gave up{}",
                 quote(&last)
@@ -74,12 +76,21 @@ pub(super) fn run(
             Some(Said::End { fine }) => return Ok(Ended::Whole { fine }),
             Some(Said::Panic { why }) => bail!("the kernel gave up: {why}{}", quote(&last)),
             Some(said) => {
+                if !matches!(said, Said::Alive { .. } | Said::Garbled(_)) {
+                    progress = Instant::now();
+                }
                 hear(said)?;
                 silence = Silence::begin(qemu.id());
             }
             // A host may talk on while its kernel hangs.
-            None if silence.is_too_long(patience) => return Err(hangs(&silence, &last)),
+            None if silence.is_too_long(patience) => {
+                return Err(hangs(&silence, &last, machine.is_linux));
+            }
             None => {}
+        }
+        if progress.elapsed() >= patience * AT_MOST {
+            let seconds = progress.elapsed().as_secs();
+            bail!("the kernel comes to no end: nothing done for {seconds} s{}", quote(&last));
         }
         if !line.is_empty() {
             last.push_back(line);
@@ -111,8 +122,9 @@ fn next(lines: &Receiver<String>, silence: &Silence, patience: Duration) -> Next
     }
 }
 
-/// The emulator has mixed up a vCPU with its host: the vCPU is at an address of the host's kernel,
-/// and above all memory of the guest, whose code can't have led there.
+/// The emulator has mixed up a vCPU with its host: the vCPU runs code of the host's kernel on a
+/// stack of that kernel. Both are at addresses that this guest does not map: a jump of its own
+/// there faults, and the kernel gives up with a word.
 #[derive(Debug)]
 pub(super) struct MixedUp(String);
 
@@ -124,13 +136,14 @@ impl std::fmt::Display for MixedUp {
 
 impl std::error::Error for MixedUp {}
 
-/// Whether this line of the monitor's shows a vCPU at an address of a kernel like Linux.
+/// Whether this line of the monitor's shows a vCPU with code and stack at addresses of Linux's
+/// kernel.
 fn is_mixed_up(line: &str) -> bool {
-    line.starts_with("vCPU ") && line.contains(": RIP 0xffff")
+    line.starts_with("vCPU ") && [": RIP 0xffff", " RSP 0xffff"].iter().all(|at| line.contains(at))
 }
 
-fn hangs(silence: &Silence, last: &VecDeque<String>) -> anyhow::Error {
-    if last.iter().any(|line| is_mixed_up(line)) {
+fn hangs(silence: &Silence, last: &VecDeque<String>, is_linux: bool) -> anyhow::Error {
+    if !is_linux && last.iter().any(|line| is_mixed_up(line)) {
         return MixedUp(quote(last)).into();
     }
     let seconds = silence.lasted().as_secs();
@@ -165,9 +178,21 @@ mod tests {
         assert!(silence.ends_with("it said last:\n    hello"), "{silence}");
         let talk = ends("while :; do echo 'CPU 0 is stuck'; sleep 0.05; done");
         assert!(talk.starts_with("the kernel hangs: not a word for"), "{talk}");
-        let mixed =
-            ends("echo 'vCPU 1: RIP 0xffffffffc0461dcc RSP 0xffffd25b003e3aa0'; exec sleep 60");
+        let of_host = "vCPU 1: RIP 0xffffffffc0461dcc RSP 0xffffd25b003e3aa0";
+        let at = |line: &str| format!("echo '{line}'; exec sleep 60");
+        let mixed = ends(&at(of_host));
         assert!(mixed.starts_with("QEMU has mixed up a vCPU with its host; it said"), "{mixed}");
+        let jump = ends(&at("vCPU 1: RIP 0xffffffffc0461dcc RSP 0x1e0f28"));
+        assert!(jump.starts_with("the kernel hangs"), "{jump}");
+        // Where Linux itself is the guest, its vCPUs are there.
+        let mut linux = Machine::of_script(&at(of_host));
+        linux.is_linux = true;
+        let linux = run(linux, Duration::from_secs(1), |_| Ok(())).unwrap_err().to_string();
+        assert!(linux.starts_with("the kernel hangs"), "{linux}");
+        let alive = r#"while :; do echo '{"kind":"alive","ops":9}'; sleep 0.02; done"#;
+        let alive = run(Machine::of_script(alive), Duration::from_millis(100), |_| Ok(()));
+        let alive = alive.unwrap_err().to_string();
+        assert!(alive.starts_with("the kernel comes to no end"), "{alive}");
         let reset = ends("exit 3");
         assert!(reset.starts_with("the kernel reset the machine"), "{reset}");
         assert!(reset.ends_with("it said nothing"), "{reset}");

@@ -43,6 +43,8 @@ pub(super) struct Machine {
     pub(super) qemu: Command,
     /// The kernel's host, by name and version.
     pub(super) under: String,
+    /// Whether the kernel is Linux, as a guest.
+    pub(super) is_linux: bool,
     /// Files that QEMU needs until it exits.
     _files: TempDir,
 }
@@ -181,7 +183,7 @@ impl Machine {
             }
         }
         qemu.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Ok(Self { qemu, under, _files: files })
+        Ok(Self { qemu, under, is_linux: false, _files: files })
     }
 
     /// The machine in which Linux's KVM runs what `words` tell the monitor, from `files`.
@@ -205,7 +207,7 @@ impl Machine {
         qemu.arg("-kernel").arg(linux.kernel()).arg("-initrd").arg(root);
         qemu.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let under = format!("kvm_amd of {} on {}", linux.name(), qemu_version()?);
-        Ok(Self { qemu, under, _files: folder })
+        Ok(Self { qemu, under, is_linux: false, _files: folder })
     }
 
     /// The machine in which Linux's KVM runs the same Linux with `smp` CPUs, which hammers one of
@@ -224,7 +226,7 @@ impl Machine {
         let line = format!("{LINUX_LINE}{off}");
         let words = [format!("--cpus={smp}"), "--memory=384".into(), "--files=/files".into()];
         let words = words.into_iter().chain(["/image".into(), line]).collect::<Vec<_>>();
-        Self::under_kvm(image, &files, &words, 1024)
+        Ok(Self { is_linux: true, ..Self::under_kvm(image, &files, &words, 1024)? })
     }
 }
 
@@ -246,7 +248,8 @@ impl Machine {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        Self { qemu, under: String::new(), _files: TempDir::new().expect("a folder") }
+        let _files = TempDir::new().expect("a folder");
+        Self { qemu, under: String::new(), is_linux: false, _files }
     }
 }
 

@@ -8,8 +8,8 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// A machine that has been waited for so often longer than usual is given up in any case.
-const AT_MOST: u32 = 10;
+/// A machine that has been waited for so many times as long as usual is given up in any case.
+pub(super) const AT_MOST: u32 = 10;
 
 /// What the threads of a process have had, all together.
 #[derive(Clone, Copy, Debug, Default)]
