@@ -35,9 +35,9 @@
 //! * `pthread_once`, C11's `call_once`, and the locks inside libc.
 //! * Calls of a library that was opened with `RTLD_DEEPBIND` or `dlmopen`: the dynamic linker binds
 //!   them to libc before anything preloaded. Likewise calls that a program looks up in libc itself,
-//!   by `dlsym` with the handle of `libc.so.6`, or C11's by their bare names (`exports.rs`). If such
-//!   calls share mutexes with the rest of the program, which uses ours, run that program without
-//!   Overlock: the two do not exclude each other.
+//!   by `dlsym` with the handle of `libc.so.6`, or C11's by their bare names (`exports.rs`). If
+//!   such calls share mutexes with the rest of the program, which uses ours, run that program
+//!   without Overlock: the two do not exclude each other.
 //!
 //! # Rules for this code
 //!
