@@ -267,14 +267,9 @@ impl Analysis {
                     thread.line.sleeps(reason);
                 }
             }
-            What::Was(off) => {
-                let state = match off {
-                    Off::Preempted => State::Preempted,
-                    Off::Throttled => State::Throttled,
-                    Off::Blocked(reason) => State::Blocked(reason),
-                };
+            What::Slept(reason) => {
                 if let Some(thread) = self.threads.get_mut(&id) {
-                    thread.line.was(state);
+                    thread.line.slept(reason);
                 }
             }
             What::Sample { site, spins } => {

@@ -13,7 +13,8 @@ pub struct Reason(pub u32);
 /// is then one word to all of them, as where a server's children have inherited their memory.
 pub const SHARED: u64 = 1 << 63;
 
-/// One thing that a thread did. Events arrive in the order of time.
+/// One thing that a thread did. Events arrive in the order of time, but what a thread did without a
+/// processor may be told when it gets one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Nanoseconds of any clock that does not jump.
@@ -75,9 +76,9 @@ pub enum What {
     },
     /// It is asleep, if events have said so, and for this reason, as is known only now.
     Sleeps(Reason),
-    /// The last time that it was off its processor was of this kind, as is known only now. What was
-    /// split by it already stays as it is.
-    Was(Off),
+    /// Its last sleep was for this reason, as is known only now. What was split by it already stays
+    /// as it is.
+    Slept(Reason),
     /// It was seen at a place by a sample of a processor's clock.
     Sample {
         /// Where.

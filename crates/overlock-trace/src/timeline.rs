@@ -24,7 +24,6 @@ struct Segment {
     from: u64,
     to: u64,
     state: State,
-    is_in_wait: bool,
 }
 
 /// Sums over a thread's life, in nanoseconds.
@@ -79,7 +78,7 @@ impl Timeline {
         if to > from {
             match self.past.back_mut() {
                 Some(last) if last.state == self.state && last.to == from => last.to = to,
-                _ => self.past.push_back(Segment { from, to, state: self.state, is_in_wait }),
+                _ => self.past.push_back(Segment { from, to, state: self.state }),
             }
             if self.past.len() > self.limit {
                 self.past.pop_front();
@@ -96,22 +95,12 @@ impl Timeline {
         }
     }
 
-    /// The last time off its processor was of this kind, if that can be true.
-    pub(crate) fn was(&mut self, state: State) {
-        let Some(last) =
-            self.past.iter_mut().rev().take(2).find(|segment| segment.state != State::Running)
-        else {
-            return;
-        };
-        match (last.state, state) {
-            (State::Preempted, State::Throttled) if !last.is_in_wait => {
-                self.sums.preempted -= last.to - last.from;
-                self.sums.throttled += last.to - last.from;
-            }
-            (State::Preempted, State::Throttled) | (State::Blocked(_), State::Blocked(_)) => {}
-            _ => return,
+    /// If the last time that the thread did not run was a sleep, it was for this reason.
+    pub(crate) fn slept(&mut self, reason: Reason) {
+        let last = self.past.iter_mut().rev().take(2).find(|one| one.state != State::Running);
+        if let Some(Segment { state: State::Blocked(of), .. }) = last {
+            *of = reason;
         }
-        last.state = state;
     }
 
     /// Forgets what ended before `horizon`.
@@ -124,8 +113,7 @@ impl Timeline {
     /// Calls `each` with the states between two times, in order and without a gap.
     pub(crate) fn during(&self, from: u64, to: u64, mut each: impl FnMut(u64, u64, State)) {
         let mut at = from;
-        let (from_now, state) = (self.since, self.state);
-        let current = Segment { from: from_now, to: u64::MAX, state, is_in_wait: false };
+        let current = Segment { from: self.since, to: u64::MAX, state: self.state };
         let start = self.past.partition_point(|segment| segment.to <= from);
         for segment in self.past.range(start..).chain([&current]) {
             if at >= to {
@@ -177,23 +165,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_late_changes_the_last_time_off_the_processor() {
-        use State::{Blocked, Preempted, Running, Throttled};
+    fn what_a_thread_slept_in_may_be_known_late() {
+        use State::{Blocked, Preempted, Running};
         let mut line = Timeline::new(0, Running, 8);
         line.turn(10, Preempted, false);
         line.turn(30, Running, false);
-        line.was(Blocked(Reason(1)));
-        assert_eq!(seen(&line, 0, 30), [(0, 10, Running), (10, 30, Preempted)]);
-        line.was(Throttled);
-        assert_eq!(seen(&line, 0, 30), [(0, 10, Running), (10, 30, Throttled)]);
-        assert_eq!((line.sums.preempted, line.sums.throttled), (0, 20));
+        line.slept(Reason(1));
         line.sleeps(Reason(2));
+        assert_eq!(seen(&line, 0, 30), [(0, 10, Running), (10, 30, Preempted)]);
         assert_eq!(line.state(), Running);
         line.turn(40, Blocked(Reason(0)), false);
         line.sleeps(Reason(2));
         line.turn(50, Running, false);
         assert_eq!(seen(&line, 40, 50), [(40, 50, Blocked(Reason(2)))]);
-        line.was(Blocked(Reason(3)));
+        line.slept(Reason(3));
         assert_eq!(seen(&line, 40, 50), [(40, 50, Blocked(Reason(3)))]);
     }
 

@@ -164,6 +164,23 @@ fn a_word_that_processes_share_is_one() {
     assert_eq!(split(&of_two(0), 'x')[..4], [0; 4], "nothing is known of a holder");
 }
 
+/// That a quota had stopped A, and for how long, is told when A gets a processor again.
+#[test]
+fn a_stop_by_a_quota_may_be_told_at_its_end() {
+    let told = "
+        0 A+ B+
+        10 B?x B-0
+        20 A|
+        20 A/
+        60 A|
+        75 A>
+        80 A^x B!A A,
+        81 B> B.";
+    let found = report(&events(told));
+    assert_eq!(split(&found, 'x'), [15, 15, 40, 0, 1, 0]);
+    assert_eq!((found.time.preempted, found.time.throttled), (15_000, 40_000));
+}
+
 /// B waits for x; its holder A waits for y; y's holder C sleeps.
 const CHAIN: &str = "
     0 A+ B+ C+

@@ -52,40 +52,46 @@ pub(crate) struct Stops {
     of: HashMap<u32, Vec<PathBuf>>,
     /// Their accounts: when they were read, and what they said.
     accounts: HashMap<Vec<PathBuf>, VecDeque<(u64, u64)>>,
+    /// What an account said at the end of each thread's last stop.
+    counted: HashMap<u32, u64>,
     asked: u64,
 }
 
 /// How often processes are asked for their groups, and how many of them.
 const ASK_EVERY_NS: u64 = 50_000_000;
 const MOST_ASKED: usize = 256;
-/// The time between two looks at an account, and how many are remembered: some seconds' worth.
-const READ_EVERY_NS: u64 = 5_000_000;
+/// How many readings of an account are remembered: some seconds' worth.
 const MOST_READ: usize = 4096;
 /// A quota stops threads for longer than this.
 const SHORTEST_STOP_NS: u64 = 1_000_000;
 
 impl Stops {
-    /// Reads the accounts if it is time to.
+    /// Reads the accounts. Of what happened until then, the quotas' part is known now.
     pub(crate) fn turn(&mut self, now: u64, threads: &HashMap<u32, u32>) {
         if now.saturating_sub(self.asked) >= ASK_EVERY_NS {
             self.asked = now;
             let processes: BTreeSet<u32> = threads.values().copied().collect();
-            let limited = |process: u32| {
-                let groups: Vec<_> =
-                    groups(process).into_iter().filter(|group| is_limited(group)).collect();
-                (!groups.is_empty()).then_some((process, groups))
-            };
-            self.of = processes.into_iter().take(MOST_ASKED).filter_map(limited).collect();
-            for groups in self.of.values() {
-                self.accounts.entry(groups.clone()).or_default();
+            let mut before = std::mem::take(&mut self.of);
+            for process in processes.into_iter().take(MOST_ASKED) {
+                let all = groups(process);
+                let limited = match all.is_empty() {
+                    // Of a process that has ended, the last answer holds.
+                    true => before.remove(&process).unwrap_or_default(),
+                    false => all.into_iter().filter(|group| is_limited(group)).collect(),
+                };
+                if !limited.is_empty() {
+                    self.accounts.entry(limited.clone()).or_default();
+                    self.of.insert(process, limited);
+                }
             }
+            self.counted.retain(|thread, _| threads.contains_key(thread));
         }
         for (groups, account) in &mut self.accounts {
-            if account.back().is_none_or(|(read, _)| now - read >= READ_EVERY_NS) {
-                account.push_back((now, stopped_ns(groups)));
-                if account.len() > MOST_READ {
-                    account.pop_front();
-                }
+            // A group that is gone has no account any more.
+            let before = account.back().map_or(0, |(_, stopped)| *stopped);
+            account.push_back((now, stopped_ns(groups).max(before)));
+            if account.len() > MOST_READ {
+                account.pop_front();
             }
         }
     }
@@ -94,20 +100,27 @@ impl Stops {
         self.of.contains_key(&process)
     }
 
-    /// Returns whether a thread of the process that could run, and had no processor between two
-    /// times, was stopped by a quota: the group's account has grown by much of that when it ended.
-    pub(crate) fn has_stopped(&self, process: u32, from: u64, to: u64) -> bool {
+    /// Returns for how long a quota had stopped a thread of the process that could run, and had no
+    /// processor between two times: by how much the group's account has grown when that ended. The
+    /// thread may have waited for a processor, too, since its group could go on.
+    pub(crate) fn stopped(&mut self, process: u32, thread: u32, from: u64, to: u64) -> u64 {
         let length = to.saturating_sub(from);
         let account = self.of.get(&process).and_then(|groups| self.accounts.get(groups));
-        let Some(account) = account.filter(|_| length >= SHORTEST_STOP_NS) else { return false };
-        // The thread may have waited for a processor, too, since its group could go on.
+        let Some(account) = account.filter(|_| length >= SHORTEST_STOP_NS) else { return 0 };
         let next = account.partition_point(|(read, _)| *read < to);
         let first = account.partition_point(|(read, _)| *read < from);
-        let before = first.min(next.saturating_sub(1));
-        match (account.get(before), account.get(next)) {
-            (Some((_, before)), Some((_, after))) => (after - before) * 2 >= length,
-            _ => false,
+        let (Some((_, before)), Some((_, after))) =
+            (account.get(first.min(next.saturating_sub(1))), account.get(next))
+        else {
+            return 0;
+        };
+        // The thread's stop before this one may have ended since that reading.
+        let before = self.counted.get(&thread).map_or(*before, |counted| *before.max(counted));
+        let stopped = after.saturating_sub(before).min(length);
+        if stopped > 0 {
+            self.counted.insert(thread, *after);
         }
+        stopped
     }
 }
 
@@ -172,16 +185,21 @@ mod tests {
         let groups = vec![PathBuf::from("group")];
         let ms = |ms: u64| ms * 1_000_000;
         let account = [(ms(10), 0), (ms(20), 0), (ms(30), ms(15)), (ms(40), ms(15))];
-        let stops = Stops {
-            of: HashMap::from([(1, groups.clone())]),
-            accounts: HashMap::from([(groups, account.into())]),
-            asked: 0,
+        let stopped = |process, times: &[(u64, u64)]| {
+            let mut stops = Stops {
+                of: HashMap::from([(1, groups.clone())]),
+                accounts: HashMap::from([(groups.clone(), account.into())]),
+                ..Stops::default()
+            };
+            times.iter().map(|(from, to)| stops.stopped(process, 7, *from, *to)).collect::<Vec<_>>()
         };
-        assert!(stops.has_stopped(1, ms(8), ms(25)));
-        assert!(stops.has_stopped(1, ms(12), ms(35)), "and waited for a processor");
-        assert!(!stops.has_stopped(1, ms(15), ms(19)), "a neighbour");
-        assert!(!stops.has_stopped(1, ms(24), ms(24) + 1000), "too short");
-        assert!(!stops.has_stopped(1, ms(30), ms(45)), "the account is older");
-        assert!(!stops.has_stopped(2, ms(8), ms(25)), "another process");
+        assert_eq!(stopped(1, &[(ms(8), ms(25))]), [ms(15)]);
+        assert_eq!(stopped(1, &[(ms(12), ms(35))]), [ms(15)], "and waited for a processor");
+        assert_eq!(stopped(1, &[(ms(21), ms(24))]), [ms(3)], "another processor, too");
+        assert_eq!(stopped(1, &[(ms(8), ms(25)), (ms(26), ms(29))]), [ms(15), 0], "counted");
+        assert_eq!(stopped(1, &[(ms(15), ms(19))]), [0], "a neighbour");
+        assert_eq!(stopped(1, &[(ms(24), ms(24) + 1000)]), [0], "too short");
+        assert_eq!(stopped(1, &[(ms(30), ms(45))]), [0], "the account is older");
+        assert_eq!(stopped(2, &[(ms(8), ms(25))]), [0], "another process");
     }
 }

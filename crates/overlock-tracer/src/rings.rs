@@ -183,6 +183,8 @@ impl Rings {
     }
 
     fn hand_on(&mut self, tracer: &mut Tracer, until: u64) {
+        // A record of the end of a stop is judged by what the account says after it.
+        tracer.stops.turn(platform::now_ns(), &tracer.threads);
         self.pending.sort_by_key(|(time, _)| *time);
         let count = self.pending.partition_point(|(time, _)| *time < until);
         for (_, range) in &self.pending[..count] {

@@ -225,7 +225,6 @@ impl Session {
 
     /// Takes in what has happened; sleeps for some milliseconds.
     pub fn turn(&mut self) {
-        self.tracer.stops.turn(platform::now_ns(), &self.tracer.threads);
         match &mut self.source {
             Source::Tracepoints(rings) => {
                 rings.wait(TURN_MS);

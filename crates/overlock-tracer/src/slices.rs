@@ -85,6 +85,10 @@ impl Slices {
 
     fn push(&mut self, thread: u32, ended: Option<(Option<Site>, Since)>, to: u64) {
         let Some((waits, Since { name, from })) = ended else { return };
+        // That a quota had stopped it is told at its end, and takes the place of what was told before.
+        if waits.is_none() && to <= from {
+            return;
+        }
         let process = self.threads.get(&thread).map_or(0, |(process, _)| *process);
         self.all.push(Slice { thread, process, waits, name, from, to: to.max(from) });
     }

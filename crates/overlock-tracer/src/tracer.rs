@@ -155,11 +155,7 @@ impl Tracer {
         self.asked = now;
         let before = self.last.saturating_sub(ASK_EVERY_NS);
         let waits = self.analysis.waiting_since(before);
-        // That a quota had stopped a holder is known at the end only.
-        let is_asked = |thread: &u32, process: &u32| {
-            self.mutexes.contains(thread) && !(self.is_looking && self.stops.has_quota(*process))
-        };
-        let waits = waits.filter(|(thread, process, _)| is_asked(thread, process));
+        let waits = waits.filter(|(thread, ..)| self.mutexes.contains(thread));
         let mut found = Vec::new();
         for (_, process, lock) in waits.take(MOST_ASKED) {
             if let Holder::Thread(owner) = owner::holder(&self.threads, process, lock) {
@@ -179,19 +175,34 @@ impl Tracer {
     pub(crate) fn tell_found(&mut self, until: u64) {
         while let Some((at, thread, what)) = self.found.pop_front_if(|(at, ..)| *at <= until) {
             self.last = self.last.max(at);
+            if matches!(what, What::Owns { .. }) && self.may_be_stopped(thread) {
+                continue;
+            }
             self.event(at, thread, what);
         }
     }
 
-    /// A thread gets a processor.
+    /// Returns whether a thread has no processor, and only the end of that will tell why.
+    fn may_be_stopped(&self, thread: u32) -> bool {
+        let has_quota = |process: &u32| self.stops.has_quota(*process);
+        self.is_looking
+            && self.analysis.preempted_since(thread).is_some()
+            && self.threads.get(&thread).is_some_and(has_quota)
+    }
+
+    /// A thread gets a processor. If it could run before, it is known only now whether a quota had
+    /// stopped it, and for how long.
     fn runs(&mut self, at: u64, thread: u32) {
-        let since = self.analysis.preempted_since(thread);
-        self.event(at, thread, What::In);
-        if let (Some(since), Some(process)) = (since, self.threads.get(&thread))
-            && self.stops.has_stopped(*process, since, at)
+        if let Some(since) = self.analysis.preempted_since(thread)
+            && let Some(process) = self.threads.get(&thread)
         {
-            self.event(at, thread, What::Was(Off::Throttled));
+            let stopped = self.stops.stopped(*process, thread, since, at);
+            if stopped > 0 {
+                self.event(since, thread, What::Out(Off::Throttled));
+                self.event(since + stopped, thread, What::Out(Off::Preempted));
+            }
         }
+        self.event(at, thread, What::In);
     }
 
     fn fork(&mut self, record: &Record<'_>) {
@@ -275,7 +286,7 @@ impl Tracer {
             // Its own event counts faults that had to wait.
             Point::Tasks => {
                 let reason = self.kernel.reason("page fault, a disk");
-                self.event(at, thread, What::Was(Off::Blocked(reason)));
+                self.event(at, thread, What::Slept(reason));
             }
         }
     }

@@ -138,10 +138,7 @@ fn a_quota_is_told_from_a_neighbour() {
             let delayed = share(&both.truth, "delayed");
             let seen = share(&lock["holder_ns"], "throttled");
             let without = seen + share(&lock["holder_ns"], "preempted");
-            // Without the kernel's record of each switch, a stop is one by a quota if the group's
-            // account has grown by half of its length. Beside busy processes, some have not.
-            let least = if source == "preload" { throttled / 4.0 } else { throttled - 0.1 };
-            let is_between = seen > least && seen < delayed + 0.1;
+            let is_between = seen > throttled - 0.1 && seen < delayed + 0.1;
             match is_between && (without - delayed).abs() < 0.1 {
                 true => Ok(()),
                 false => Err(format!("{source}: {lock} {:?}", both.truth)),
