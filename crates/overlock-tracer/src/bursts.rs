@@ -60,6 +60,10 @@ impl Bursts {
         self.since = now;
     }
 
+    pub(crate) fn events(&self) -> &[OwnedFd] {
+        &self.events
+    }
+
     /// Returns how many times longer the program ran than its clocks were sampled.
     pub(crate) fn stretch(&mut self) -> f64 {
         self.count(platform::now_ns().max(self.since));

@@ -13,7 +13,19 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 pub(crate) use sys::bindings::perf_event_attr as Attr;
 
 /// Opens an event of one processor, or of one thread on all processors.
+/// It counts the records that its ring had no room for, where the kernel can do so (Linux 6.0).
 pub(crate) fn open(attr: &mut Attr, pid: i32, cpu: i32) -> io::Result<OwnedFd> {
+    attr.read_format = u64::from(sys::bindings::PERF_FORMAT_LOST);
+    match open_as_told(attr, pid, cpu) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            attr.read_format = 0;
+            open_as_told(attr, pid, cpu)
+        }
+        opened => opened,
+    }
+}
+
+fn open_as_told(attr: &mut Attr, pid: i32, cpu: i32) -> io::Result<OwnedFd> {
     attr.size = u32::try_from(size_of::<Attr>()).unwrap_or(0);
     let close_on_exec = libc::c_ulong::from(sys::bindings::PERF_FLAG_FD_CLOEXEC);
     // SAFETY: the attributes are initialised plain data, and the call writes at most their size.
@@ -58,6 +70,15 @@ pub(crate) fn id(event: &OwnedFd) -> io::Result<u64> {
     // SAFETY: the call writes one u64.
     check(unsafe { sys::ioctls::ID(event.as_raw_fd(), &raw mut id) })?;
     Ok(id)
+}
+
+/// Returns how many records an event has lost, if the kernel counts them.
+pub(crate) fn lost(event: &OwnedFd) -> Option<u64> {
+    let mut value_and_lost = [0_u64; 2];
+    let size = size_of_val(&value_and_lost);
+    // SAFETY: the call writes at most the size of the array.
+    let read = unsafe { libc::read(event.as_raw_fd(), value_and_lost.as_mut_ptr().cast(), size) };
+    (read == size.cast_signed()).then_some(value_and_lost[1])
 }
 
 fn check(result: i32) -> io::Result<()> {

@@ -21,6 +21,7 @@ pub(crate) struct Rings {
     points: HashMap<u64, (Point, u64)>,
     /// The ring of each processor, and the event that owns it, until they are read.
     rings: Vec<(i32, Ring, OwnedFd)>,
+    /// Those that own no ring, and a second descriptor of those that do.
     events: Vec<OwnedFd>,
     bursts: Bursts,
     drain: Option<Drain>,
@@ -106,9 +107,18 @@ impl Rings {
 
     /// Begins to empty the rings. All events have been added.
     pub(crate) fn start(&mut self) -> Result<()> {
+        for (.., owner) in &self.rings {
+            self.events.push(owner.try_clone().context("can't use more descriptors")?);
+        }
         let rings = self.rings.drain(..).map(|(_, ring, event)| (ring, event)).collect();
         self.drain = Some(Drain::new(rings)?);
         Ok(())
+    }
+
+    /// Returns how many records found no room, as far as the kernel counts them. It tells of such in
+    /// a record of its own only when there is room again.
+    fn lost(&self) -> u64 {
+        self.events.iter().chain(self.bursts.events()).filter_map(platform::lost).sum()
     }
 
     /// Turns the clocks of followed threads on or off if it is time to; `switches` is how often
@@ -151,6 +161,9 @@ impl Rings {
             let all = is_end && is_last;
             let until = if all { until } else { until.min(self.known_to) };
             self.hand_on(tracer, until);
+            if all && tracer.lost == 0 && self.lost() > 0 {
+                tracer.lose(tracer.last);
+            }
             if !is_end || is_last {
                 self.drain = Some(drain);
                 return until;
@@ -238,6 +251,42 @@ mod tests {
     use overlock_trace::{Analysis, Limits};
     use std::sync::mpsc::sync_channel;
     use std::time::Duration;
+
+    /// The thread has ended, so the kernel has never had room to say that its records were lost.
+    #[test]
+    fn a_loss_is_known_without_a_record_of_it() {
+        const ROUNDS: u64 = 30_000;
+        let mut tracer = Tracer::new(Analysis::new(Limits::default()), None);
+        let mut rings = Rings::default();
+        let (ask, asked) = sync_channel(0);
+        let (answer, answered) = sync_channel(0);
+        let other = std::thread::spawn(move || {
+            // SAFETY: takes nothing and touches no memory.
+            answer.send(u64::from(unsafe { libc::gettid() }.unsigned_abs())).unwrap();
+            asked.iter().for_each(|round: u64| answer.send(round).unwrap());
+        });
+        let thread = u32::try_from(answered.recv().unwrap()).unwrap();
+        let opened = rings.follow_by(&[thread], SMALLEST);
+        for round in 0..ROUNDS {
+            ask.send(round).unwrap();
+            assert_eq!(answered.recv(), Ok(round));
+        }
+        drop(ask);
+        other.join().unwrap();
+        let is_counted =
+            rings.rings.first().and_then(|(.., event)| platform::lost(event)).is_some();
+        match opened {
+            Ok(()) if is_counted => {
+                rings.start().unwrap();
+                rings.read(&mut tracer, u64::MAX);
+                assert!(tracer.lost > 0);
+            }
+            opened => {
+                let skipped = format!("skipped: {opened:?}, losses are counted: {is_counted}\n");
+                std::io::Write::write_all(&mut std::io::stderr(), skipped.as_bytes()).unwrap();
+            }
+        }
+    }
 
     /// Whoever handles records may be late: the kernel's rings are emptied all the same.
     #[test]

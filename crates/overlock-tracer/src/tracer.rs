@@ -107,8 +107,7 @@ impl Tracer {
                 }
             }
             Kind::Lost => {
-                self.lost += 1;
-                self.analysis.lost(record.time);
+                self.lose(record.time);
             }
             Kind::Switch { is_out: false, .. } if self.threads.contains_key(&record.thread) => {
                 self.switches += 1;
@@ -143,6 +142,12 @@ impl Tracer {
             }
             _ => {}
         }
+    }
+
+    /// Records were lost until now.
+    pub(crate) fn lose(&mut self, at: u64) {
+        self.lost += 1;
+        self.analysis.lost(at);
     }
 
     /// Asks the mutexes that threads have waited for long for their holders. A wait that does not
