@@ -507,6 +507,7 @@ void tell_yields(void *code, void *frame)
 		self.cpu = 0;
 	} else if (at - self.yields > TELLS) {
 		uint64_t cpu = time_of(CLOCK_THREAD_CPUTIME_ID);
+		int error = errno;
 
 		if (self.cpu != 0)
 			tell((struct event){.at = now(),
@@ -515,6 +516,7 @@ void tell_yields(void *code, void *frame)
 					    .site = place(code, frame)});
 		self.cpu = cpu;
 		self.yields = at;
+		errno = error;
 	}
 }
 
@@ -570,8 +572,8 @@ void tell_start(void)
 	shared = mapped;
 	waiting_anywhere = mapped->waiting;
 	/* Not for long: the command may have ended. */
-	if (atomic_load_explicit(&shared->is_watched, memory_order_relaxed) == 0)
-		syscall(SYS_futex, &shared->is_watched, FUTEX_WAIT, 0, &(struct timespec){.tv_sec = 1}, NULL, 0);
+	if (atomic_load_explicit(&shared->is_watched, memory_order_relaxed) == NOT_YET)
+		syscall(SYS_futex, &shared->is_watched, FUTEX_WAIT, NOT_YET, &(struct timespec){.tv_sec = 1}, NULL, 0);
 }
 
 void tell_forked(void)
