@@ -115,8 +115,8 @@ impl Rings {
         Ok(())
     }
 
-    /// Returns how many records found no room, as far as the kernel counts them. It tells of such in
-    /// a record of its own only when there is room again.
+    /// Returns how many records found no room, as far as the kernel counts them. It tells of such
+    /// in a record only when there is room again.
     fn lost(&self) -> u64 {
         self.events.iter().chain(self.bursts.events()).filter_map(platform::lost).sum()
     }

@@ -85,7 +85,7 @@ impl Slices {
 
     fn push(&mut self, thread: u32, ended: Option<(Option<Site>, Since)>, to: u64) {
         let Some((waits, Since { name, from })) = ended else { return };
-        // That a quota had stopped it is told at its end, and takes the place of what was told before.
+        // A stop by a quota is told at its end, and takes the place of what was told before.
         if waits.is_none() && to <= from {
             return;
         }
