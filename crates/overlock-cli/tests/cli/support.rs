@@ -9,18 +9,41 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
-use std::{fs, io};
+use std::{fmt, fs, io};
 use tempfile::TempDir;
 
 /// Returns the file of the command.
 pub(crate) const OVERLOCK: &str = env!("CARGO_BIN_EXE_overlock");
 
 /// The output of a command, and how it ended.
-#[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
+}
+
+impl fmt::Debug for Said {
+    /// Begins with what a failure is about, a panic above all: long output may be cut where it is
+    /// shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines: Vec<&str> = self.stderr.lines().collect();
+        let panic = lines.iter().position(|line| line.contains("panicked at"));
+        let first = panic.unwrap_or(lines.len().saturating_sub(3));
+        let short =
+            lines[first..].iter().take(3).map(|line| &line[..line.floor_char_boundary(500)]);
+        let short: Vec<&str> = short.collect();
+        writeln!(f, "exit code {:?}: {}", self.code, short.join("\n"))?;
+        write!(f, "standard output:\n{}\nstandard error:\n{}", self.stdout, self.stderr)
+    }
+}
+
+#[test]
+fn a_panic_comes_first() {
+    let stderr = "a note\n\nthread 'main' panicked at src/a.rs:7:9:\nno such lock\nstack:\n 0: x\n";
+    let said = Said { code: Some(101), stdout: "{}".into(), stderr: stderr.into() };
+    let shown = format!("{said:?}");
+    let first = "exit code Some(101): thread 'main' panicked at src/a.rs:7:9:\nno such lock\n";
+    assert!(shown.starts_with(first) && shown.ends_with(stderr), "{shown}");
 }
 
 impl From<Output> for Said {
