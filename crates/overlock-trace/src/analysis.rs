@@ -159,6 +159,12 @@ impl Analysis {
         (line.state() == State::Preempted).then(|| line.since())
     }
 
+    /// Returns whether a thread is in a wait.
+    #[must_use]
+    pub fn waits(&self, thread: u32) -> bool {
+        self.threads.get(&thread).is_some_and(|thread| thread.wait.is_some())
+    }
+
     /// Clocks were sampled for a part of the time only: a sample stands for so many times more.
     pub fn stretch_samples(&mut self, times: f64) {
         self.limits.sample_ns = (self.limits.sample_ns as f64 * times) as u64;
@@ -199,7 +205,7 @@ impl Analysis {
             spins: self.spins.report(),
             time,
             threads: self.born,
-            elapsed_ns: at - self.first.unwrap_or(at),
+            elapsed_ns: at.saturating_sub(self.first.unwrap_or(at)),
             samples: self.spins.samples,
             sample_ns: self.limits.sample_ns,
             losses: self.losses,
@@ -365,8 +371,7 @@ impl Analysis {
     fn wake(&mut self, at: u64, id: u32, lock: u64) {
         let Some(thread) = self.threads.get_mut(&id) else { return };
         thread.wakes = Some(lock);
-        if let Some((got, site, since)) = thread.got.filter(|(got, ..)| *got == lock) {
-            debug_assert_eq!(got, lock);
+        if let Some((_, site, since)) = thread.got.filter(|(got, ..)| *got == lock) {
             thread.got = None;
             self.sites[site].relays += 1;
             self.sites[site].hold_ns.saturating_record(at.saturating_sub(since));

@@ -66,11 +66,12 @@ impl Analysis {
     /// `from`. In that time the holder may have run and not run, which events have told. A source
     /// that reports waits in this way reports no events of them.
     pub fn snapshot(&mut self, process: u32, threads: &Snapshot, from: u64, to: u64) {
+        let from = from.min(to);
         self.needed_from = from;
         for (id, doing) in threads {
             let Doing::Waits { lock, site, holder, is_old } = *doing else { continue };
             let mut wait = Wait::new(lock, site, from);
-            let ns = to.saturating_sub(from);
+            let ns = to - from;
             match holder {
                 Holder::Thread(holder) => {
                     self.split_look(threads, (*id, holder), (from, to), &mut wait);
@@ -104,10 +105,10 @@ impl Analysis {
         let (Some(waiter), Some(line)) =
             (self.threads.get(&waiter), self.threads.get(&holder).map(|thread| &thread.line))
         else {
-            return wait.credit(now, to.saturating_sub(from));
+            return wait.credit(now, to - from);
         };
         let start = waiter.line.since().clamp(from, to);
-        let (mut left, mut parts) = (to.saturating_sub(from), Vec::new());
+        let (mut left, mut parts) = (to - from, Vec::new());
         line.during(start, to, |from, to, state| {
             let part = match state {
                 State::Running => Part::Running,
@@ -121,7 +122,7 @@ impl Analysis {
             };
             parts.push((part, to - from));
         });
-        let (all, whole) = (to.saturating_sub(start).max(1), left);
+        let (all, whole) = ((to - start).max(1), left);
         for (part, ns) in parts {
             let scaled = u128::from(ns) * u128::from(whole) / u128::from(all);
             let scaled = u64::try_from(scaled).unwrap_or(left).min(left);

@@ -91,7 +91,7 @@ impl Verdict {
         let lock_share = share(lock_ns, total);
         let spin_share = match spins {
             0..ENOUGH_SAMPLES => 0.0,
-            _ => share(spins * report.sample_ns, report.time.running).min(1.0),
+            _ => share(spins.saturating_mul(report.sample_ns), report.time.running).min(1.0),
         };
         // Spinning counts by what it takes of all threads' time, as waiting does.
         let spin_of_time = spin_share * share(report.time.running, total);

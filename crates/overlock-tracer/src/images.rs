@@ -123,7 +123,7 @@ impl Images {
         if let Some(sections) = sections
             && let Some(base) = sections.base(&mapping)
         {
-            let range = mapping.start..mapping.start + mapping.length;
+            let range = mapping.start..mapping.end();
             let info = sections.info.clone();
             image.unwinder.add_module(Module::new(path.clone(), range, base, info));
         }
@@ -146,11 +146,7 @@ impl Images {
     /// Returns the number of a stack.
     pub(crate) fn site(&mut self, process: u32, stack: &Stack<'_>, is_plain: bool) -> Site {
         let Some(image) = self.of_process.get(&process).copied() else { return UNKNOWN };
-        let mut read = |address: u64| {
-            let at = usize::try_from(address.wrapping_sub(stack.pointer)).map_err(drop)?;
-            let bytes = stack.bytes.get(at..at + 8).ok_or(())?;
-            Ok(u64::from_ne_bytes(bytes.try_into().map_err(drop)?))
-        };
+        let mut read = |address: u64| stack.word(address).ok_or(());
         let registers = UnwindRegsX86_64::new(stack.instruction, stack.pointer, stack.frame);
         let unwinder = &self.images[image].unwinder;
         let mut frames =
@@ -203,8 +199,7 @@ impl Images {
     /// Returns the file that an address is in, and the address in the file's own terms.
     pub(crate) fn file(&self, frames: &Frames, address: u64) -> Option<(&str, u64)> {
         let mappings = &self.images.get(frames.image)?.mappings;
-        let inside =
-            |mapping: &&Mapping| (mapping.start..mapping.start + mapping.length).contains(&address);
+        let inside = |mapping: &&Mapping| (mapping.start..mapping.end()).contains(&address);
         let mapping = mappings.iter().rev().find(inside)?;
         let sections = self.files.get(&mapping.path)?.as_ref()?;
         Some((&mapping.path, address.wrapping_sub(sections.base(mapping)?)))
@@ -215,7 +210,8 @@ impl Sections {
     /// Returns the difference between addresses in memory and in the file.
     fn base(&self, mapping: &Mapping) -> Option<u64> {
         let inside = |(offset, _, size): &&(u64, u64, u64)| {
-            mapping.offset < offset + size && mapping.offset + mapping.length > *offset
+            mapping.offset < offset.saturating_add(*size)
+                && mapping.offset.saturating_add(mapping.length) > *offset
         };
         let (offset, address, _) = self.segments.iter().find(inside)?;
         let stated = address.wrapping_sub(*offset).wrapping_add(mapping.offset);
@@ -237,7 +233,7 @@ fn sections(path: &str) -> Option<Rc<Sections>> {
     let file = object::File::parse(&*bytes).ok()?;
     let range = |name: &str| {
         let section = file.section_by_name(name)?;
-        Some(section.address()..section.address() + section.size())
+        Some(section.address()..section.address().saturating_add(section.size()))
     };
     let data = |name: &str| {
         let section = file.section_by_name(name)?;
@@ -278,5 +274,6 @@ fn code(line: &str) -> Option<Mapping> {
     let number = |text| u64::from_str_radix(text, 16).ok();
     let (start, end) = range.split_once('-')?;
     let (start, end) = (number(start)?, number(end)?);
-    Some(Mapping { start, length: end - start, offset: number(offset)?, path: path.to_owned() })
+    let length = end.checked_sub(start)?;
+    Some(Mapping { start, length, offset: number(offset)?, path: path.to_owned() })
 }

@@ -33,7 +33,7 @@ impl Kernel {
     /// Starts to read the names in the background: it takes as long as many programs run.
     pub(crate) fn new() -> Self {
         Kernel {
-            loading: Some(std::thread::spawn(load)),
+            loading: std::thread::Builder::new().spawn(load).ok(),
             functions: Vec::new(),
             numbers: HashMap::new(),
             texts: vec!["in the kernel".to_owned()],

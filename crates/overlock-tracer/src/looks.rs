@@ -221,8 +221,9 @@ fn asleep(tracer: &mut Tracer, call: u64) -> Doing {
 }
 
 /// Tells what a thread that was there before does, if it sleeps: it may be in a wait that began
-/// long ago, and that never ends.
-pub(crate) fn begin(tracer: &mut Tracer, at: u64, process: u32, thread: u32) {
+/// long ago, and that never ends. Records of the time before may not have had their turn yet.
+pub(crate) fn begin(tracer: &mut Tracer, process: u32, thread: u32) {
+    let at = platform::now_ns();
     let call = std::fs::read_to_string(format!("/proc/{process}/task/{thread}/syscall"));
     let call = call.unwrap_or_default();
     let words: Vec<u64> = call.split_whitespace().filter_map(number).collect();
@@ -236,10 +237,10 @@ pub(crate) fn begin(tracer: &mut Tracer, at: u64, process: u32, thread: u32) {
             tracer.mutexes.insert(thread);
         }
         let lock = if op & FUTEX_PRIVATE == 0 { lock | SHARED } else { lock };
-        tracer.event(at, thread, What::Wait { lock, site });
+        tracer.finds([(at, thread, What::Wait { lock, site })]);
     }
     let reason = tracer.kernel.reason(&calls::words(number.cast_signed()));
-    tracer.event(at, thread, What::Out(Off::Blocked(reason)));
+    tracer.finds([(at, thread, What::Out(Off::Blocked(reason)))]);
 }
 
 /// Returns the call site of a thread that sleeps.

@@ -52,6 +52,12 @@ pub(crate) struct Mapping {
     pub(crate) path: String,
 }
 
+impl Mapping {
+    pub(crate) fn end(&self) -> u64 {
+        self.start.saturating_add(self.length)
+    }
+}
+
 /// A user's registers and the bytes above its stack pointer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stack<'a> {
@@ -59,6 +65,16 @@ pub(crate) struct Stack<'a> {
     pub(crate) pointer: u64,
     pub(crate) instruction: u64,
     pub(crate) bytes: &'a [u8],
+}
+
+impl Stack<'_> {
+    /// Returns the word at an address, if its bytes were copied. A stack that is broken names any
+    /// address, just below the pointer, too.
+    pub(crate) fn word(&self, address: u64) -> Option<u64> {
+        let at = usize::try_from(address.checked_sub(self.pointer)?).ok()?;
+        let bytes = self.bytes.get(at..)?.first_chunk()?;
+        Some(u64::from_ne_bytes(*bytes))
+    }
 }
 
 /// Splits what was in a ring into records, and calls `each` with the bytes of each.
@@ -236,6 +252,17 @@ mod tests {
         assert_eq!(found("uaddr"), Some((16, 8)));
         assert_eq!(found("prev_comm"), Some((8, 16)));
         assert_eq!(found("pid"), None);
+    }
+
+    #[test]
+    fn only_words_that_were_copied_are_read() {
+        let bytes: Vec<u8> = (1..=12).collect();
+        let stack = Stack { frame: 0, pointer: 0x1000, instruction: 0, bytes: &bytes };
+        let first = u64::from_ne_bytes([1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(stack.word(0x1000), Some(first));
+        for outside in [0, 0xff8, 0xfff, 0x1005, 0x100c, u64::MAX] {
+            assert_eq!(stack.word(outside), None, "{outside:#x}");
+        }
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub(crate) struct Rings {
     events: Vec<OwnedFd>,
     bursts: Bursts,
     drain: Option<Drain>,
+    /// Since when all events record.
+    pub(crate) since: u64,
     /// What is older has been read.
     known_to: u64,
     bytes: Vec<u8>,
@@ -111,6 +113,7 @@ impl Rings {
             self.events.push(owner.try_clone().context("can't use more descriptors")?);
         }
         let rings = self.rings.drain(..).map(|(_, ring, event)| (ring, event)).collect();
+        self.since = platform::now_ns();
         self.drain = Some(Drain::new(rings)?);
         Ok(())
     }

@@ -175,16 +175,15 @@ impl Session {
         files: Files,
         note: &dyn Fn(&str),
     ) -> Result<Self> {
-        let layout = match &opened.0 {
-            Open::Tracepoints(_, layout) => Some(*layout),
-            _ => None,
+        let (layout, since) = match &opened.0 {
+            Open::Tracepoints(rings, layout) => (Some(*layout), rings.since),
+            _ => (None, platform::now_ns()),
         };
         let mut tracer = Tracer::new(Analysis::new(limits()), layout);
         if start == Start::Running && layout.is_some() {
-            let threads = adopt(&mut tracer, pid)?;
-            for thread in threads {
-                let process = tracer.threads[&thread];
-                looks::begin(&mut tracer, platform::now_ns(), process, thread);
+            // Records tell of the time since the source was opened, and have not had their turn.
+            for (process, thread) in adopt(&mut tracer, pid, since)? {
+                looks::begin(&mut tracer, process, thread);
             }
         }
         if files != Files::default() {
@@ -255,6 +254,7 @@ impl Session {
         let doubts = match &mut self.source {
             Source::Tracepoints(rings) => {
                 rings.read(&mut self.tracer, u64::MAX);
+                self.tracer.tell_found(u64::MAX);
                 None
             }
             Source::Preload(preload) => {
@@ -295,8 +295,9 @@ fn follow(
     tracer.images.read(pid);
     // Until there is no thread that was started before its parent's events were opened.
     loop {
-        let new = adopt(tracer, pid)?;
-        let added = add(&new);
+        let new = adopt(tracer, pid, platform::now_ns())?;
+        let threads: Vec<u32> = new.iter().map(|(_, thread)| *thread).collect();
+        let added = add(&threads);
         if new.is_empty() || added.is_err() {
             // The loader may have mapped libraries before the records began, and threads that were
             // there at the first look wait in them.
@@ -306,9 +307,9 @@ fn follow(
     }
 }
 
-/// Adds the threads of a process that runs already, and of all that it has started; returns those
-/// that are new.
-fn adopt(tracer: &mut Tracer, pid: u32) -> Result<Vec<u32>> {
+/// Adds the threads of a process that runs already, and of all that it has started, which come into
+/// view at a time; returns those that are new, each with its process.
+fn adopt(tracer: &mut Tracer, pid: u32, at: u64) -> Result<Vec<(u32, u32)>> {
     let mut new = Vec::new();
     let mut processes = vec![pid];
     while let Some(process) = processes.pop() {
@@ -319,11 +320,10 @@ fn adopt(tracer: &mut Tracer, pid: u32) -> Result<Vec<u32>> {
             Err(_) => continue,
         };
         tracer.images.read(process);
-        let now = platform::now_ns();
         for thread in threads.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         {
-            if tracer.adopt(now, process, thread) {
-                new.push(thread);
+            if tracer.adopt(at, process, thread) {
+                new.push((process, thread));
             }
             let path = format!("/proc/{process}/task/{thread}/children");
             let children = std::fs::read_to_string(path).unwrap_or_default();

@@ -94,7 +94,7 @@ impl File {
     fn symbol(&self, at: u64) -> Option<String> {
         let next = self.functions.partition_point(|(start, ..)| *start <= at);
         let near = self.functions[..next].iter().rev().take(8);
-        let (.., name) = near.into_iter().find(|(start, size, _)| at < start + size)?;
+        let (.., name) = near.into_iter().find(|(start, size, _)| at - start < *size)?;
         let plain = name.split('@').next().unwrap_or(name);
         Some(addr2line::demangle_auto(plain.into(), None).into_owned())
     }

@@ -180,10 +180,14 @@ impl Tracer {
     pub(crate) fn tell_found(&mut self, until: u64) {
         while let Some((at, thread, what)) = self.found.pop_front_if(|(at, ..)| *at <= until) {
             self.last = self.last.max(at);
-            if matches!(what, What::Owns { .. }) && self.may_be_stopped(thread) {
-                continue;
+            let is_known = match what {
+                What::Owns { .. } => self.may_be_stopped(thread),
+                What::Wait { .. } => self.analysis.waits(thread),
+                _ => false,
+            };
+            if !is_known {
+                self.event(at, thread, what);
             }
-            self.event(at, thread, what);
         }
     }
 
@@ -309,5 +313,29 @@ impl Tracer {
             self.kept.push((event, self.cpu));
         }
         self.analysis.event(event);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use overlock_trace::Limits;
+
+    /// When a program that runs is looked at, its records of the time before have not been read.
+    #[test]
+    fn what_a_look_finds_has_its_turn_once() {
+        let mut tracer = Tracer::new(Analysis::new(Limits::default()), None);
+        tracer.adopt(0, 7, 8);
+        let waits = What::Wait { lock: 16, site: Site(0) };
+        tracer.finds([(100, 8, waits)]);
+        tracer.tell(60);
+        tracer.event(60, 8, What::WaitEnd);
+        assert!(!tracer.analysis.waits(8));
+        tracer.tell(100);
+        assert!(tracer.analysis.waits(8));
+        tracer.finds([(150, 8, waits)]);
+        tracer.tell(200);
+        let told = tracer.kept.iter().filter(|(event, _)| event.what == waits);
+        assert_eq!(told.count(), 1, "a record may have told of the wait already");
     }
 }

@@ -41,8 +41,8 @@ const LONGEST_NS: u64 = 2_000_000_000;
 impl Window {
     /// Returns the window, if a thread waited for a lock while events were kept.
     pub(crate) fn new(tracer: &Tracer, names: &mut Names<'_>) -> Option<Self> {
-        let (from, to, thread) = longest(tracer, names)?;
-        let length = (2 * (to - from)).clamp(SHORTEST_NS, LONGEST_NS);
+        let Longest { ns, to, thread } = longest(tracer, names)?;
+        let length = ns.saturating_mul(2).clamp(SHORTEST_NS, LONGEST_NS);
         // The end of a wait tells more than its beginning.
         let to_ns = to + length / 8;
         let mut drawn = Drawn {
@@ -60,10 +60,17 @@ impl Window {
     }
 }
 
-/// Returns the longest wait for a lock: begin, end, thread.
-fn longest(tracer: &Tracer, names: &mut Names<'_>) -> Option<(u64, u64, u32)> {
+/// The longest wait for a lock: how long, until when, and which thread.
+struct Longest {
+    ns: u64,
+    to: u64,
+    thread: u32,
+}
+
+/// Finds the longest wait for a lock. Events can be out of turn, so one may end before it begins.
+fn longest(tracer: &Tracer, names: &mut Names<'_>) -> Option<Longest> {
     let mut open = HashMap::new();
-    let mut longest = None;
+    let mut longest: Option<Longest> = None;
     for (Event { at_ns: at, thread, what }, _) in &tracer.kept {
         match what {
             What::Wait { site, .. } => {
@@ -71,9 +78,10 @@ fn longest(tracer: &Tracer, names: &mut Names<'_>) -> Option<(u64, u64, u32)> {
             }
             What::WaitEnd | What::Got => {
                 let Some((from, site)) = open.remove(thread) else { continue };
-                let is_longer = longest.is_none_or(|(begin, end, _)| end - begin < at - from);
+                let ns = at.saturating_sub(from);
+                let is_longer = ns > longest.as_ref().map_or(0, |longest| longest.ns);
                 if is_longer && names.class(site) == Class::Lock {
-                    longest = Some((from, *at, *thread));
+                    longest = Some(Longest { ns, to: *at, thread: *thread });
                 }
             }
             _ => {}
@@ -191,10 +199,12 @@ impl Drawn {
             return;
         }
         let Some(lock) = self.locks.get(&lock).copied() else { return };
-        let from = window.from_ns;
+        // Each time is at least the one before it, also where events were out of turn.
+        let asked = asked.max(window.from_ns);
+        let taken = taken.map(|taken| taken.max(asked));
+        let end = end.map(|end| end.max(taken.unwrap_or(asked)));
         if let Some(number) = self.number(thread) {
-            let taken = taken.map(|taken| taken.max(from));
-            self.window.holds.push((number, lock, asked.max(from), taken, end));
+            self.window.holds.push((number, lock, asked, taken, end));
         }
     }
 
@@ -211,5 +221,37 @@ impl Drawn {
         }
         self.window.processors = u32::try_from(self.processors.len()).unwrap_or(0);
         self.window
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use overlock_trace::{Analysis, Limits, Site};
+
+    /// What the kernel tells late, or a look at a wait that has just ended, comes out of turn.
+    #[test]
+    fn a_wait_that_ends_before_it_begins_is_no_wait() {
+        let mut tracer = Tracer::new(Analysis::new(Limits::default()), None);
+        let waits = |lock| What::Wait { lock, site: Site(0) };
+        (0..8).for_each(|_| tracer.words.entry(Site(0)).or_default().waits(2));
+        for (at, what) in [
+            (5_000_000, waits(16)),
+            (1_000_000, What::Got),
+            (900_000, What::Wake { lock: 16 }),
+            (6_000_000, waits(16)),
+            (9_000_000, What::Got),
+            (8_000_000, What::Wake { lock: 16 }),
+            (9_500_000, waits(16)),
+            (9_500_000, What::WaitEnd),
+        ] {
+            tracer.event(at, 7, what);
+        }
+        let window = Window::new(&tracer, &mut Names::new(&tracer)).unwrap();
+        assert!((window.from_ns..window.to_ns).contains(&9_000_000), "{window:?}");
+        let is_in_order = |(_, _, asked, taken, end): &Hold| {
+            taken.is_none_or(|taken| *asked <= taken && end.is_none_or(|end| taken <= end))
+        };
+        assert!(!window.holds.is_empty() && window.holds.iter().all(is_in_order), "{window:?}");
     }
 }

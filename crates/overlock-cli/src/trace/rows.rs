@@ -17,7 +17,7 @@ pub(crate) fn rows(found: &Findings, source: &str) -> Vec<Value> {
             "pid": one.process,
             "where": one.place,
             "samples": one.samples,
-            "cpu_ns": one.samples * found.report.sample_ns,
+            "cpu_ns": one.samples.saturating_mul(found.report.sample_ns),
             "cpu_share": show::cpu_share(found, one),
             "samples_while_others_starved": one.while_others_starved,
         })

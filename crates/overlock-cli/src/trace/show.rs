@@ -303,7 +303,8 @@ fn work_table(work: &[&Finding]) -> String {
 
 /// Returns the share of all processor time in a loop, by samples.
 pub(crate) fn cpu_share(found: &Findings, one: &Loop) -> f64 {
-    share(one.samples * found.report.sample_ns, found.report.time.running).min(1.0)
+    let ns = one.samples.saturating_mul(found.report.sample_ns);
+    share(ns, found.report.time.running).min(1.0)
 }
 
 fn loops_table(found: &Findings, top: usize) -> String {

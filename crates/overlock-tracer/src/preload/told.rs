@@ -87,7 +87,7 @@ impl Told {
         while let Some(event) = events.next() {
             if event.what == memory::STACK {
                 let length = event.thread as usize;
-                let slots = length.div_ceil(size_of::<memory::Event>());
+                let slots = length.div_ceil(size_of::<memory::Event>()).min(events.len());
                 let mut bytes = Vec::with_capacity(slots * size_of::<memory::Event>());
                 events.by_ref().take(slots).for_each(|slot| bytes.extend(slot.bytes()));
                 bytes.truncate(length);
