@@ -16,7 +16,7 @@ mod tests;
 
 use crate::options::Note;
 use anyhow::{Context, Result, bail};
-use guest::{Ended, MixedUp};
+use guest::{EmulatorFault, Ended};
 use machine::{Machine, PCPUS};
 use overlock_world::locks::{LINUX, LOCKS, Lock};
 use overlock_world::stats::{Spread, jain, unique};
@@ -291,7 +291,7 @@ impl World for Image {
             let rounds = (own.len() / points) as u64;
             let mut booted = self.boot(&own, rounds, tell);
             if let Err(error) = &booted
-                && error.is::<MixedUp>()
+                && error.is::<EmulatorFault>()
             {
                 (self.note)(&format!("note: {error}\nnote: the machine starts once more"));
                 own.iter().for_each(|job| drop(self.made.borrow_mut().remove(&key(job))));

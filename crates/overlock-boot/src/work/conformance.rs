@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 
 use overlock::{ConstLock, RawLock};
 
-use super::checks::tell;
+use super::checks::{steps, tell};
 use super::locks::{NAMES, UseLock, with_lock};
 use crate::cpus;
 use crate::kernel::{Kernel, everywhere};
@@ -43,9 +43,9 @@ fn bump() {
 fn excludes<K: Kernel, L: ConstLock + 'static>() -> bool {
     // SAFETY: no other CPU runs.
     unsafe { *COUNT.0.get() = 0 };
-    everywhere::<K>(|_| {
+    everywhere::<K>(|cpu| {
         let lock = lock::<L>();
-        for round in 0..EACH.load(Relaxed) {
+        for round in steps(cpu, EACH.load(Relaxed)) {
             if round % 3 != 0 || !lock.try_lock() {
                 lock.lock();
             }

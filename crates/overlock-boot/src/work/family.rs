@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 use overlock::refresh::Refresh;
 use overlock::{RawLock as _, RawRwLock};
 
-use super::checks::tell;
+use super::checks::{steps, tell};
 use super::locks::Counted;
 use crate::cpus;
 use crate::kernel::{Kernel, everywhere};
@@ -85,8 +85,8 @@ fn excludes<K: Kernel>() -> bool {
     HALF.store(false, Relaxed);
     // SAFETY: no other CPU runs.
     unsafe { *PAIR.0.get() = [0; 2] };
-    everywhere::<K>(|_| {
-        for round in 0..EACH.load(Relaxed) {
+    everywhere::<K>(|cpu| {
+        for round in steps(cpu, EACH.load(Relaxed)) {
             if round % 4 == 0 { write::<K>() } else { read::<K>() }
         }
     });
@@ -153,9 +153,9 @@ fn compute() -> u64 {
 /// at a time, and values never go back. With the fault, it asks for the last value.
 fn refreshes<K: Kernel>() -> bool {
     WRONG.store(false, Relaxed);
-    everywhere::<K>(|_| {
+    everywhere::<K>(|cpu| {
         let mut newest = 0;
-        for _ in 0..EACH.load(Relaxed) {
+        for _ in steps(cpu, EACH.load(Relaxed)) {
             let before = SOURCE.load(Relaxed);
             let joined = shared::<K>().join(compute);
             let before_fresh = SOURCE.load(Relaxed);

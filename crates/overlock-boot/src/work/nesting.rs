@@ -16,14 +16,12 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 use overlock::ConstLock;
 
-use super::checks::{begin, tell};
+use super::checks::{Alive, begin, tell};
 use super::locks::{UseLock, with_lock};
-use crate::console::SILENCE_NS;
 use crate::cpus;
 use crate::kernel::{Kernel, Machine as _, everywhere};
 use crate::machine::{clock, interrupts};
 use crate::plan::Plan;
-use crate::say;
 
 /// A lock, what it protects, and how often it was taken.
 #[repr(align(128))]
@@ -98,14 +96,13 @@ fn in_nmi<L: ConstLock + 'static>() {
 fn task<K: Kernel, L: ConstLock + 'static>(cpu: usize) {
     K::Machine::tick_every_us(Some(TICK_US.load(Relaxed)));
     let mut turn = cpu as u64;
-    let mut speak_ns = clock::now_ns() + SILENCE_NS;
+    let mut alive = Alive::begin();
     while TASK.taken.load(Relaxed) < ENOUGH.load(Relaxed)
         || TICKS.load(Relaxed) < ENOUGH_TICKS.load(Relaxed)
     {
         turn += 1;
-        if cpu == 0 && clock::now_ns() >= speak_ns {
-            speak_ns += SILENCE_NS;
-            say!("{{\"kind\":\"alive\",\"ops\":{}}}", TASK.taken.load(Relaxed));
+        if cpu == 0 {
+            alive.at(TASK.taken.load(Relaxed));
         }
         TASK.lock::<L>().lock();
         TASK.count_and_unlock::<L>();

@@ -67,6 +67,10 @@ pub(super) fn run(
                 return Ok(Ended::Interrupted);
             }
             Next::Silence => return Err(hangs(&silence, &last, machine.is_linux)),
+            Next::End if last.iter().any(|line| is_triple_fault(line)) => {
+                let what = "a vCPU of the emulated KVM ended by a triple fault";
+                return Err(EmulatorFault { what, said: quote(&last) }.into());
+            }
             Next::End => bail!(
                 "the kernel reset the machine, as after a triple fault, or QEMU gave up{}",
                 quote(&last)
@@ -122,29 +126,39 @@ fn next(lines: &Receiver<String>, silence: &Silence, patience: Duration) -> Next
     }
 }
 
-/// The emulator has mixed up a vCPU with its host: the vCPU runs code of the host's kernel on a
-/// stack of that kernel. Both are at addresses that this guest does not map: a jump of its own
-/// there faults, and the kernel gives up with a word.
+/// The emulated KVM lost a vCPU, which is not this kernel's doing as far as can be told: another
+/// start shows it.
 #[derive(Debug)]
-pub(super) struct MixedUp(String);
+pub(super) struct EmulatorFault {
+    what: &'static str,
+    said: String,
+}
 
-impl std::fmt::Display for MixedUp {
+impl std::fmt::Display for EmulatorFault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "QEMU has mixed up a vCPU with its host{}", self.0)
+        write!(f, "{}{}", self.what, self.said)
     }
 }
 
-impl std::error::Error for MixedUp {}
+impl std::error::Error for EmulatorFault {}
+
+/// Whether this line of the monitor's tells of a fault without a handler. This kernel has handlers
+/// before it has a second CPU, and Linux was seen to end so, too.
+fn is_triple_fault(line: &str) -> bool {
+    line.starts_with("the machine ended: a triple fault;")
+}
 
 /// Whether this line of the monitor's shows a vCPU with code and stack at addresses of Linux's
-/// kernel.
+/// kernel. This guest maps neither: a jump of its own there faults, and the kernel gives up with a
+/// word. So the emulator has mixed up the vCPU with its host.
 fn is_mixed_up(line: &str) -> bool {
     line.starts_with("vCPU ") && [": RIP 0xffff", " RSP 0xffff"].iter().all(|at| line.contains(at))
 }
 
 fn hangs(silence: &Silence, last: &VecDeque<String>, is_linux: bool) -> anyhow::Error {
     if !is_linux && last.iter().any(|line| is_mixed_up(line)) {
-        return MixedUp(quote(last)).into();
+        let what = "QEMU has mixed up a vCPU with its host";
+        return EmulatorFault { what, said: quote(last) }.into();
     }
     let seconds = silence.lasted().as_secs();
     anyhow!("the kernel hangs: not a word for {seconds} s{}", quote(last))
@@ -193,6 +207,8 @@ mod tests {
         let alive = run(Machine::of_script(alive), Duration::from_millis(100), |_| Ok(()));
         let alive = alive.unwrap_err().to_string();
         assert!(alive.starts_with("the kernel comes to no end"), "{alive}");
+        let lost = ends("echo 'the machine ended: a triple fault; vCPU 4: RIP 0xfff0 RSP 0x0'");
+        assert!(lost.starts_with("a vCPU of the emulated KVM ended by a triple fault; "), "{lost}");
         let reset = ends("exit 3");
         assert!(reset.starts_with("the kernel reset the machine"), "{reset}");
         assert!(reset.ends_with("it said nothing"), "{reset}");

@@ -8,6 +8,9 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+/// How many processors a machine keeps busy when it spins, at least.
+const PROCESSORS: u32 = 2;
+
 /// A machine that has been waited for so many times as long as usual is given up in any case.
 pub(super) const AT_MOST: u32 = 10;
 
@@ -65,10 +68,10 @@ impl Silence {
     }
 }
 
-/// Whether a silence is over: the process had as much of the processors as it usually needs, or did
+/// Whether a silence is over: the process had as much of its processors as it usually needs, or did
 /// not want any, or it took too long by far.
 fn is_over(lasted: Duration, ran: Duration, waited: Duration, patience: Duration) -> bool {
-    ran >= patience || waited < lasted / 2 || lasted >= patience * AT_MOST
+    ran >= patience * PROCESSORS || waited < lasted / 2 || lasted >= patience * AT_MOST
 }
 
 #[cfg(test)]
@@ -82,9 +85,9 @@ mod tests {
             is_over(lasted, ran, waited, Duration::from_secs(60))
         };
         // Halted for good; spinning with all that it wants; spinning beside others.
-        assert!(over([60, 0, 0]) && over([60, 120, 3]) && over([60, 60, 100]));
+        assert!(over([60, 0, 0]) && over([60, 120, 3]) && over([120, 120, 100]));
         // Kept waiting, and for ever.
-        assert!(!over([60, 20, 100]) && !over([120, 59, 181]) && over([600, 50, 900]));
+        assert!(!over([60, 60, 60]) && !over([120, 59, 181]) && over([600, 50, 900]));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicU32, Ordering::*};
 
 use overlock::platform::{Cpu, Platform as _};
 
+use super::super::checks::Alive;
 use super::support::{TICK_US, Verdict, await_change, by_kick, ensure, tries, with_ticks};
 use crate::cpus;
 use crate::kernel::{Kernel, Machine as _, everywhere};
@@ -98,8 +99,9 @@ pub(super) fn between<K: Kernel>() -> Verdict {
     }
     together::<K>(|cpu| match cpu {
         0 => with_ticks::<K, _>(|| {
-            let mut lost = 0;
+            let (mut lost, mut alive) = (0, Alive::begin());
             for round in 1..=TIMES {
+                alive.at(round.into());
                 if WRONG.load(SeqCst) != 0 {
                     pass(round);
                     continue;
@@ -134,8 +136,9 @@ pub(super) fn each<K: Kernel>() -> Verdict {
     }
     together::<K>(|cpu| match cpu {
         0 => with_ticks::<K, _>(|| {
-            let mut lost = 0;
+            let (mut lost, mut alive) = (0, Alive::begin());
             for round in 1..=ROUNDS {
+                alive.at(round.into());
                 if WRONG.load(SeqCst) != 0 {
                     pass(round);
                     continue;
@@ -170,7 +173,11 @@ pub(super) fn ping_pong<K: Kernel>() -> Verdict {
         if cpu > 1 {
             return;
         }
+        let mut alive = Alive::begin();
         for turn in 0..turns() {
+            if cpu == 0 {
+                alive.at(turn.into());
+            }
             let mine = turn * 2 + cpu as u32;
             while WORD.load(SeqCst) != mine {
                 let other = WORD.load(SeqCst).min(mine.wrapping_sub(1));
