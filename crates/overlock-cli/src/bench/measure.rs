@@ -139,9 +139,9 @@ impl Loop<'_> {
         }
     }
 
-    /// Whether no more can be measured. After Ctrl-C, what was made in advance can still be taken.
+    /// Whether no more can be measured. What was made in advance can still be taken.
     fn is_over(&self) -> bool {
-        self.gave_up.is_some() || (interrupt::seen() && self.made_ahead == 0)
+        (self.gave_up.is_some() || interrupt::seen()) && self.made_ahead == 0
     }
 
     /// Whether each point gets a line instead of a table: there are many, and nobody named them.
@@ -199,8 +199,11 @@ impl Loop<'_> {
                         }
                         Err(Failed::Cancelled) => break 'rounds,
                         Err(Failed::World(said)) => {
-                            self.gave_up = Some(format!("{job}: {said}"));
-                            break 'rounds;
+                            self.gave_up.get_or_insert_with(|| format!("{job}: {said}"));
+                            match self.made_ahead {
+                                0 => break 'rounds,
+                                _ => continue,
+                            }
                         }
                     }
                 }
@@ -217,11 +220,12 @@ impl Loop<'_> {
         let failed: Vec<bool> = group.iter().map(|job| self.has_failed(job)).collect();
         let keeps = |index: &usize| !dropped[*index] && !failed[*index];
         let kept: Vec<usize> = (0..group.len()).filter(keeps).collect();
-        // Only rounds that all have finished.
-        let whole = kept.iter().map(|index| runs[*index].len()).min().unwrap_or(0);
+        // Only rounds that all have finished whose first one was made.
+        let made: Vec<usize> = kept.into_iter().filter(|index| !runs[*index].is_empty()).collect();
+        let whole = made.iter().map(|index| runs[*index].len()).min().unwrap_or(0);
         let floor_ns = median(&floors);
         let mut points = Vec::new();
-        for index in kept.into_iter().filter(|_| whole > 0) {
+        for index in made {
             let job = &group[index];
             let mut samples = std::mem::take(&mut runs[index]);
             samples.truncate(whole);

@@ -304,3 +304,16 @@ fn a_missing_part_is_named_with_its_remedy() {
     bench("xen", &[("OVERLOCK_IMAGE", image), ("OVERLOCK_XEN", "/no/xen")])
         .ends(2, "/no/xen can't be unpacked");
 }
+
+/// What a kernel has measured before its machine fails is told.
+#[test]
+fn what_was_measured_before_a_machine_failed_is_kept() {
+    let args = ["bench", "--in", "tcg", "--cpus", "2", "--runs", "1", "--json", "--locks"];
+    let mut command = overlock(&[&args[..], &["hybrid,ticket,queued"]].concat());
+    command.env("OVERLOCK_IMAGE", env!("CARGO_BIN_EXE_overlock"));
+    let failing = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/machines:/usr/bin:/bin");
+    let said: Said = command.env("PATH", failing).output().expect("it starts").into();
+    let points = said.records("point");
+    assert!(points.len() == 1 && points[0]["lock"] == "ticket", "{said:?}");
+    said.ends(2, "the kernel reset the machine");
+}
