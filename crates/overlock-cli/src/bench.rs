@@ -11,6 +11,8 @@
 mod args;
 mod bounds;
 mod explain;
+#[cfg(test)]
+mod golden;
 mod measure;
 mod plan;
 mod published;
@@ -151,7 +153,7 @@ fn verify(image: &Image, cpus: &[u32], sink: &mut Sink) -> Result<Checked> {
 /// about these rows.
 pub(crate) fn judge(rows: &[Row], sink: &mut Sink) -> Result<Option<bool>> {
     let checks = check(rows);
-    if checks.is_empty() { Ok(None) } else { bounds::tell(&checks, sink).map(Some) }
+    if checks.is_empty() { Ok(None) } else { bounds::tell(checks, sink).map(Some) }
 }
 
 /// Measures an experiment and tells what follows.
@@ -212,10 +214,17 @@ fn conclude(
     // Verdicts are pinned for simulations, which repeat.
     let is_pinned = !world.is_real() && besides.iter().any(|one| one.published.pinned.is_some());
     if args.check && is_pinned && !interrupt::seen() {
-        met &= published::pinned(&besides, sink)?;
+        let changes = published::changes(&besides);
+        changes.iter().for_each(|change| output::complain(change));
+        let pinned = besides.iter().filter(|one| one.published.pinned.is_some()).count();
+        let changed = changes.len();
+        sink.people(&format!("Pinned verdicts: {pinned}, of which {changed} have changed"))?;
+        met &= changes.is_empty();
     }
     if let Some(loss) = args.what_if {
-        what_if::tell(loss, points, sink)?;
+        let answers = what_if::answers(loss, points);
+        sink.people(&what_if::text(loss, &answers))?;
+        answers.into_iter().try_for_each(|answer| sink.row(&Row::WhatIf(answer)))?;
     }
     if args.check && !is_pinned && !interrupt::seen() {
         let checks = check(&rows);
@@ -224,7 +233,7 @@ fn conclude(
                 "--check found nothing to judge; leave the lists out, and it measures what it needs"
             );
         }
-        met &= bounds::tell(&checks, sink)?;
+        met &= bounds::tell(checks, sink)?;
     }
     Ok(met)
 }

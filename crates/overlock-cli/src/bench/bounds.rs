@@ -23,26 +23,30 @@ fn line(check: &Check) -> String {
     format!("  {verdict}  {bound}{of} {side} {limit}: {median} ({low}..{high}) at {place}{note}")
 }
 
-/// Prints the checks that are not met, and how many of each there are; returns whether none was
-/// missed.
-pub(super) fn tell(checks: &[Check], sink: &mut Sink) -> Result<bool> {
-    let mut lines = vec!["Checks:".to_owned()];
-    for check in checks {
-        sink.row(&Row::Check(check.clone()))?;
-        if check.verdict != Verdict::Met {
-            lines.push(line(check));
-        }
-    }
+/// The checks that are not met, and how many of each there are.
+pub(super) fn text(checks: &[Check]) -> String {
     let count = |verdict| checks.iter().filter(|check| check.verdict == verdict).count();
-    let missed = count(Verdict::Missed);
-    lines.push(format!(
-        "  {} bounds met, {} unclear (inside the noise: use more --runs), {missed} missed",
+    let lines: String = checks
+        .iter()
+        .filter(|check| check.verdict != Verdict::Met)
+        .map(|check| line(check) + "\n")
+        .collect();
+    format!(
+        "Checks:\n{lines}  {} bounds met, {} unclear (inside the noise: use more --runs), {} missed",
         count(Verdict::Met),
         count(Verdict::Unclear),
-    ));
-    sink.people(&lines.join("\n"))?;
+        count(Verdict::Missed),
+    )
+}
+
+/// Writes the checks; returns whether none was missed.
+pub(super) fn tell(checks: Vec<Check>, sink: &mut Sink) -> Result<bool> {
+    sink.people(&text(&checks))?;
+    let (all, missed) =
+        (checks.len(), checks.iter().filter(|of| of.verdict == Verdict::Missed).count());
+    checks.into_iter().try_for_each(|check| sink.row(&Row::Check(check)))?;
     if missed > 0 {
-        output::complain(&format!("overlock: {missed} of {} bounds missed", checks.len()));
+        output::complain(&format!("overlock: {missed} of {all} bounds missed"));
     }
     Ok(missed == 0)
 }

@@ -4,9 +4,7 @@
 //! A figure is *pinned* if its file says what the verdict was when it was last examined: `--check`
 //! fails if that changes.
 
-use crate::output::{self, Sink};
 use crate::table::Table;
-use anyhow::Result;
 use overlock_world::World;
 use overlock_world::experiment::{Experiment, Published};
 use overlock_world::row::{Agreement, Beside};
@@ -103,25 +101,18 @@ pub(super) fn table(experiment: &Experiment, world: &dyn World, besides: &[Besid
     text
 }
 
-/// Compares the verdicts with those that the experiment's file pins. Returns whether all are as
-/// they were.
-pub(super) fn pinned(besides: &[Beside], sink: &mut Sink) -> Result<bool> {
-    let (mut pinned, mut changed) = (0, 0);
-    for one in besides {
-        let Some(pin) = one.published.pinned else { continue };
-        pinned += 1;
-        let found = [one.direction, one.size];
-        if found != pin {
-            changed += 1;
-            let [was, is] = [pin, found].map(|[d, s]| format!("{}/{}", name(d), name(s)));
-            output::complain(&format!(
-                "changed: {}: direction/size was {was}, is {is}; published {}, ours {}",
-                what(&one.published),
-                one.published_ratio.map_or_else(|| "-".into(), three),
-                three(one.ours.median)
-            ));
-        }
-    }
-    sink.people(&format!("Pinned verdicts: {pinned}, of which {changed} have changed"))?;
-    Ok(changed == 0)
+/// What differs from the verdicts that the experiment's file pins, a line each.
+pub(super) fn changes(besides: &[Beside]) -> Vec<String> {
+    let changed = besides.iter().filter_map(|one| {
+        let pin = one.published.pinned.filter(|pin| *pin != [one.direction, one.size])?;
+        let [was, is] =
+            [pin, [one.direction, one.size]].map(|[d, s]| format!("{}/{}", name(d), name(s)));
+        Some(format!(
+            "changed: {}: direction/size was {was}, is {is}; published {}, ours {}",
+            what(&one.published),
+            one.published_ratio.map_or_else(|| "-".into(), three),
+            three(one.ours.median)
+        ))
+    });
+    changed.collect()
 }

@@ -207,6 +207,3 @@ pub(super) fn summary(summaries: &[Summary], points: &[Point]) -> String {
          p99.9/pl and stall/pl are over parking-lot's, where threads compete\n{table}"
     )
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What-if, for people.
 
-use crate::output::Sink;
 use crate::table::Table;
-use anyhow::Result;
 use overlock_judge::what_if::{TAIL, answer};
-use overlock_world::row::{Point, Row, WhatIf};
+use overlock_world::row::{Point, WhatIf};
 use overlock_world::units::{three, time};
 
-/// Answers for each lock and policy of each group, in rows and a table.
-pub(super) fn tell(loss: f64, points: &[Point], sink: &mut Sink) -> Result<()> {
+/// Answers for each lock and policy of each group.
+pub(super) fn answers(loss: f64, points: &[Point]) -> Vec<WhatIf> {
+    let bases = points.iter().filter(|point| point.cpus == point.pcpus);
+    bases.map(|base| answer(loss, base, points)).collect()
+}
+
+/// The table of answers.
+pub(super) fn text(loss: f64, answers: &[WhatIf]) -> String {
     let mut table = Table::new(&[
         "lock, policy",
         "up to",
@@ -19,16 +23,12 @@ pub(super) fn tell(loss: f64, points: &[Point], sink: &mut Sink) -> Result<()> {
         "at the next",
         "what fails",
     ]);
-    for base in points.iter().filter(|point| point.cpus == point.pcpus) {
-        let answer = answer(loss, base, points);
-        table.row(line(&answer));
-        sink.row(&Row::WhatIf(answer))?;
-    }
+    answers.iter().for_each(|answer| table.row(line(answer)));
     let loss = three(100.0 * loss);
-    sink.people(&format!(
+    format!(
         "What if: the highest tried overcommit at which throughput is within {loss} % of 1x, and \
          p99.9 is at most {TAIL}x that of 1x:\n{table}"
-    ))
+    )
 }
 
 fn line(of: &WhatIf) -> Vec<String> {
