@@ -5,14 +5,23 @@
 //! Machines are emulated, so nothing here depends on /dev/kvm. If QEMU or Xen is missing, a test
 //! skips and reports it.
 
+use super::reference::knows;
 use super::support::{Said, interrupt, overlock, said};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{LazyLock, mpsc};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
+
+/// Held by a test while its machines run: the virtual CPUs of two machines at once keep each other
+/// from the processors, and both take many times as long.
+static MACHINES: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    MACHINES.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn skip(what: &str) {
     writeln!(io::stderr(), "skipped: {what}").expect("stderr takes a line");
@@ -70,8 +79,10 @@ struct Kernel {
 }
 
 impl Kernel {
-    /// Boots the image with this command line, until it ends or is silent for `patience` seconds.
+    /// Boots the image with this command line, until it ends, or is silent for `patience` seconds
+    /// after it has said something.
     fn boot(line: &str, patience: u64) -> Self {
+        let _alone = alone();
         let mut qemu = Command::new("qemu-system-x86_64");
         qemu.args(["-display", "none", "-nodefaults", "-no-reboot", "-serial", "stdio"]);
         qemu.args(["-accel", "tcg,thread=multi", "-cpu", "max", "-m", "256", "-smp", "4"]);
@@ -84,13 +95,15 @@ impl Kernel {
             lines.map_while(Result::ok).try_for_each(|line| send.send(line))
         });
         let mut kernel = Self { records: Vec::new(), is_silent: false };
+        let mut wait = PATIENT;
         let end = loop {
-            match said.recv_timeout(Duration::from_secs(patience)) {
+            match said.recv_timeout(Duration::from_secs(wait)) {
                 Ok(line) => kernel.records.extend(
                     line.find('{').and_then(|start| serde_json::from_str(&line[start..]).ok()),
                 ),
                 Err(why) => break why,
             }
+            wait = patience;
         };
         kernel.is_silent = end == mpsc::RecvTimeoutError::Timeout;
         machine.kill().expect("QEMU can be killed");
@@ -119,10 +132,12 @@ const CHECKS: &str = "do=contract:conformance:nesting cpus=4 locks=test-and-set:
 
 /// The checks through the command.
 fn verified(world: &str, least: usize) {
+    let _alone = alone();
     let said = said(&["bench", "--in", world, "--check", "--json", "--cpus", "4"]);
     let checks = said.records("check");
     assert!(checks.iter().all(|check| check["fine"] == true), "{said:?}");
     assert!(checks.len() >= least, "{} checks: {said:?}", checks.len());
+    knows(&said, &["check"]);
     said.ends(0, "");
 }
 
@@ -152,6 +167,7 @@ fn kvm_keeps_the_contract() {
 
 /// Three locks on 8 vCPUs, under a hypervisor with two processors.
 fn under_a_hypervisor(world: &str, seconds: &str) -> Vec<Value> {
+    let _alone = alone();
     let args = ["bench", "--in", world, "--locks", "ticket,queued,hybrid", "--cpus", "8"];
     let said = said(&[&args[..], &["--seconds", seconds, "--runs", "1", "--json"]].concat());
     let points = said.records("point");
@@ -218,7 +234,9 @@ fn waiting_is_switched_at_boot() {
     }
     let waits = |nopvspin: u8| -> u64 {
         let locks = "test-and-set:ticket:queued:hybrid";
-        let line = format!("on=bare do=micro cpus=4 cs=50000 ms=100 runs=1 locks={locks}");
+        // Without pauses a lock that is unfair and never waits can go to one CPU for minutes.
+        let pauses = "cs=50000 ncs=50000";
+        let line = format!("on=bare do=micro cpus=4 {pauses} ms=100 runs=1 locks={locks}");
         let kernel = Kernel::boot(&format!("{line} nopvspin={nopvspin}"), PATIENT);
         let samples = kernel.of_kind("sample");
         assert_eq!(samples.len(), 4, "{kernel:?}");
@@ -246,12 +264,12 @@ fn a_fault_is_told_and_a_hang_is_silent_and_a_reset_ends_the_machine() {
     if !has_qemu() {
         return;
     }
-    let work = |work| Kernel::boot(&format!("on=bare cpus=1 do={work}"), 10);
-    let fault = work("fault");
+    let work = |work, patience| Kernel::boot(&format!("on=bare cpus=1 do={work}"), patience);
+    let fault = work("fault", PATIENT);
     let why = fault.of_kind("panic")[0]["why"].as_str().expect("a sentence");
     assert!(why.starts_with("a fault, as asked for"), "{fault:?}");
-    assert!(work("hang").is_silent);
-    let reset = work("reset");
+    assert!(work("hang", 3).is_silent);
+    let reset = work("reset", PATIENT);
     assert!(!reset.is_silent && reset.of_kind("end").is_empty(), "{reset:?}");
 }
 
@@ -260,6 +278,7 @@ fn records_are_those_of_all_worlds() {
     if !has_qemu() {
         return;
     }
+    let _alone = alone();
     let args = ["bench", "--in", "tcg", "--locks", "hybrid,native-hybrid", "--seconds", "0.05"];
     let said = said(&[&args[..], &["--runs", "2", "--cpus", "1,2", "--json"]].concat());
     let points = said.records("point");
@@ -269,6 +288,7 @@ fn records_are_those_of_all_worlds() {
         assert_eq!(point["samples"].as_array().map(Vec::len), Some(2));
         assert!(point["ops_per_s"]["median"].as_f64().is_some_and(|ops| ops > 0.0), "{point}");
     }
+    knows(&said, &["point"]);
     said.ends(0, "");
 }
 
