@@ -63,9 +63,16 @@ pub type Snapshot = HashMap<u32, Doing>;
 
 impl Analysis {
     /// Takes a look at all threads of a process, made at `to`, which stands for the time since
-    /// `from`. In that time the holder may have run and not run, which events have told. A source
-    /// that reports waits in this way reports no events of them.
-    pub fn snapshot(&mut self, process: u32, threads: &Snapshot, from: u64, to: u64) {
+    /// `from`. In that time the holder may have run and not run, which events have told. If they do
+    /// not tell in which order (`is_ordered`), they say nothing of a wait that has begun since.
+    /// A source that reports waits in this way reports no events of them.
+    pub fn snapshot(
+        &mut self,
+        process: u32,
+        threads: &Snapshot,
+        (from, to): (u64, u64),
+        is_ordered: bool,
+    ) {
         let from = from.min(to);
         self.needed_from = from;
         for (id, doing) in threads {
@@ -73,7 +80,7 @@ impl Analysis {
             let mut wait = Wait::new(lock, site, from);
             let ns = to - from;
             match holder {
-                Holder::Thread(holder) => {
+                Holder::Thread(holder) if is_ordered || is_old => {
                     self.split_look(threads, (*id, holder), (from, to), &mut wait);
                 }
                 _ => wait.credit(part(threads, holder, 0), ns),

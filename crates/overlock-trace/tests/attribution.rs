@@ -356,10 +356,10 @@ fn looks_are_split_like_events() {
         wait('y', Holder::Nobody),
         wait('y', Holder::Thread(2)),
     ] {
-        analysis.snapshot(7, &look(doing), 0, 10_000);
+        analysis.snapshot(7, &look(doing), (0, 10_000), true);
     }
     for holder in [Holder::Nobody, Holder::Unknown, Holder::Thread(99)] {
-        analysis.snapshot(7, &Snapshot::from([(2, wait('x', holder))]), 0, 10_000);
+        analysis.snapshot(7, &Snapshot::from([(2, wait('x', holder))]), (0, 10_000), true);
     }
     let found = analysis.report(0);
     // A holder that waits for a free lock lacks nothing but a processor.
@@ -379,12 +379,31 @@ fn a_look_is_split_by_what_the_holder_did_since_the_last() {
     let (a, b) = (u32::from(b'A'), u32::from(b'B'));
     let waits = Doing::Waits { lock: 1, site: Site(1), holder: Holder::Thread(a), is_old: false };
     let threads = Snapshot::from([(b, waits), (a, Doing::Asleep(Reason(5)))]);
-    analysis.snapshot(1, &threads, 0, 100_000);
+    analysis.snapshot(1, &threads, (0, 100_000), true);
     let found = analysis.report(0);
     // B slept for 80 us of the 100: A ran for 30 of them, was off for 40, and slept for 10.
     let holder = found.sites[0].holder;
     assert_eq!((holder.running, holder.preempted, holder.blocked), (37_500, 50_000, 12_500));
     assert_eq!(holder.total(), 100_000);
+}
+
+/// The kernel's accounts say for how long threads ran since the last look, but not when: what the
+/// holder did may have been before the wait.
+#[test]
+fn a_new_wait_is_split_by_the_look_alone_if_the_order_is_not_known() {
+    for (is_old, preempted) in [(false, 0), (true, 60_000)] {
+        let mut analysis = Analysis::new(Limits::default());
+        events("0 A+ B+\n0 A| B-0\n60 A> A-5").iter().for_each(|event| analysis.event(*event));
+        let (a, b) = (u32::from(b'A'), u32::from(b'B'));
+        let waits = |holder, is_old| Doing::Waits { lock: 1, site: Site(1), holder, is_old };
+        let first = Snapshot::from([(b, waits(Holder::Unknown, false))]);
+        analysis.snapshot(1, &first, (0, 0), false);
+        let holder = waits(Holder::Thread(a), is_old);
+        let threads = Snapshot::from([(b, holder), (a, Doing::Asleep(Reason(5)))]);
+        analysis.snapshot(1, &threads, (0, 100_000), false);
+        let found = analysis.report(0).sites[0].holder;
+        assert_eq!((found.preempted, found.total()), (preempted, 100_000));
+    }
 }
 
 #[test]

@@ -50,8 +50,9 @@ const SHORTEST_NS: u64 = 1_000_000;
 const COARSE_NS: u64 = 10_000_000;
 /// A record is in its ring so soon after its time stamp that what is older is complete.
 const SETTLED_NS: u64 = 20_000;
-/// Looks that come so many times later than planned are worth a warning.
-const TOO_RARE: u64 = 4;
+/// Looks that come later than this are worth a warning.
+const TOO_RARE_NS: u64 = 4_000_000;
+const COARSE_TOO_RARE_NS: u64 = 20_000_000;
 /// Looks may take this part of one processor: one of so many.
 const SHARE: u64 = 10;
 impl Looks {
@@ -109,7 +110,8 @@ impl Looks {
         processes.dedup();
         for process in processes {
             let threads = self.look(tracer, process);
-            tracer.analysis.snapshot(process, &threads, self.last, start);
+            let is_ordered = !self.is_coarse();
+            tracer.analysis.snapshot(process, &threads, (self.last, start), is_ordered);
         }
         self.last = start;
         self.count += 1;
@@ -126,8 +128,8 @@ impl Looks {
             return Some("the system does not let this user see in which calls threads sleep (another user's \
                          program, or a privileged one): their waits are missing; run this as root".into());
         }
-        let often = if self.is_coarse() { COARSE_NS } else { SHORTEST_NS };
-        (pause > often * TOO_RARE).then(|| {
+        let most = if self.is_coarse() { COARSE_TOO_RARE_NS } else { TOO_RARE_NS };
+        (pause > most).then(|| {
             format!(
                 "there was a look at the threads only every {} ms, because the machine was busy or the threads \
                  many: all shares are rough",

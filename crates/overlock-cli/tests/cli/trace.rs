@@ -83,8 +83,14 @@ fn a_chain_is_named_to_its_end() {
         return;
     }
     let both = Both::new("chain", &[]);
-    let said = both.lock("waits (")["blocked_in"][0]["in"].as_str().unwrap().to_owned();
-    assert!(said.ends_with("whose holder slept: sleep for a time"), "{said}");
+    // On a busy machine the holder at the end of the chain also waits for a processor.
+    let blocked = &both.lock("waits (")["blocked_in"];
+    let is_end = |one: &Value| {
+        let said = one["in"].as_str().unwrap();
+        said.starts_with("mutex at takes_inner (chain.c")
+            && said.ends_with("whose holder slept: sleep for a time")
+    };
+    assert!(blocked.as_array().unwrap().iter().any(is_end), "{blocked}");
     assert!(both.lock("takes_inner (")["holder_ns"]["blocked"].as_u64() > Some(0));
 }
 
