@@ -138,6 +138,10 @@ impl Taken {
         };
         let before = round.bytes.len();
         self.rings.iter_mut().for_each(|ring| ring.drain(&mut round.bytes));
+        // No more memory than there are records: there may be many rounds.
+        if round.bytes.len() >= ROUND_BYTES {
+            round.bytes.shrink_to_fit();
+        }
         round.at = at;
         self.bytes += round.bytes.len() - before;
         self.rounds.push_back(round);

@@ -43,7 +43,7 @@ const SMALLEST: usize = 32 << 10;
 /// A record is in its ring at most this long after its time stamp.
 pub(crate) const LATEST_NS: u64 = 2_000_000;
 /// How many bytes of records are handled at once.
-const MOST_AT_ONCE: usize = 16 << 20;
+const MOST_AT_ONCE: usize = 4 << 20;
 
 impl Rings {
     /// Opens an event of one processor, of all threads or of one and those that it will start. It
