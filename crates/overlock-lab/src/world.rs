@@ -58,6 +58,10 @@ fn check(job: &Job) -> Result<(), overlock_world::Error> {
              {allowed}, or simulate such a host by --in sim:HOST"
         )));
     }
+    if job.host.guest_vcpus != 0 {
+        let what = "real vCPUs are one guest; only a simulation has several: --in sim";
+        return Err(overlock_world::Error(what.into()));
+    }
     if job.seq_cst {
         let what = "only a simulated host can charge for sequential consistency: --in sim";
         return Err(overlock_world::Error(what.into()));

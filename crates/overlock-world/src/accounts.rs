@@ -42,6 +42,8 @@ pub struct Accounts {
     pub run_delay_ns: u64,
     /// Reads of the PM timer.
     pub pm_reads: u64,
+    /// Nanoseconds for which those reads waited for other readers.
+    pub pm_wait_ns: u64,
     /// Its successive standings while a [`Timeline`](crate::Timeline) was recorded.
     #[serde(skip)]
     pub stints: Vec<Stint>,

@@ -108,6 +108,22 @@ impl PmTimerRule {
     }
 }
 
+/// The scheduler of a simulated host. Real vCPUs are scheduled by ours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HostScheduler {
+    /// That of `overlock-host`: one order of all vCPUs, and yields that hand a pCPU over.
+    #[default]
+    Overlock,
+    /// Linux's of 2012: a queue for each pCPU, and yields that are hints.
+    #[serde(rename = "linux-3.5")]
+    Linux35,
+    /// Linux's of 2017: the same, but a handler of pause loops gives up early where no vCPU waits,
+    /// and pause windows grow.
+    #[serde(rename = "linux-4.14")]
+    Linux414,
+}
+
 /// The most vCPUs that a run can have, whatever an engine supports.
 pub const VCPUS_MAX: u32 = 1024;
 
@@ -118,6 +134,10 @@ pub struct Config<'run> {
     pub vcpus: u32,
     /// How many of them may run at a time.
     pub pcpus: u32,
+    /// How many of them make a guest, which shares locks and shootdowns with no other; 0 means all.
+    pub guest_vcpus: u32,
+    /// The scheduler of a simulated host.
+    pub scheduler: HostScheduler,
     /// When the stop flag is set, counted from the moment all vCPUs are ready.
     pub duration: Duration,
     /// How long after that vCPUs may take to return before they are ended by force.
@@ -163,6 +183,8 @@ impl Config<'_> {
         Self {
             vcpus,
             pcpus,
+            guest_vcpus: 0,
+            scheduler: HostScheduler::Overlock,
             duration: Duration::from_secs(1),
             grace: Duration::from_secs(10),
             slice: Duration::from_millis(1),
@@ -177,6 +199,12 @@ impl Config<'_> {
             timeline: None,
             cancel: None,
         }
+    }
+
+    /// How many vCPUs a guest has at most.
+    #[must_use]
+    pub const fn vcpus_of_guest(&self) -> u32 {
+        if self.guest_vcpus == 0 { self.vcpus } else { self.guest_vcpus }
     }
 
     /// Refuses configurations that make no sense in any world.

@@ -193,6 +193,8 @@ impl Job {
         let span = Duration::from_nanos;
         Config {
             duration: Duration::from_secs_f64(self.host.seconds),
+            guest_vcpus: self.host.guest_vcpus,
+            scheduler: self.host.scheduler,
             slice: span(self.host.slice_ns),
             critical: span(self.host.grace_ns),
             policy: &self.policy,

@@ -26,7 +26,9 @@ mod world;
 
 pub use accounts::Accounts;
 pub use document::Document;
-pub use engine::{Config, Engine, NoYields, Outcome, PmTimerRule, VCPUS_MAX, Yields};
+pub use engine::{
+    Config, Engine, HostScheduler, NoYields, Outcome, PmTimerRule, VCPUS_MAX, Yields,
+};
 pub use error::Error;
 pub use job::{Job, Lengths, NO_POLICY, Shape};
 pub use rng::{Rng, seed_of};

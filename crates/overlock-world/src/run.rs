@@ -164,6 +164,10 @@ pub struct Run {
     /// CPU seconds per second that went into reads of the PM timer.
     #[serde(skip_serializing_if = "is_default")]
     pub timer_cpu_s_per_s: f64,
+    /// Seconds per second for which reads of the PM timer waited for other readers; 0 where that is
+    /// not known.
+    #[serde(skip_serializing_if = "is_default")]
+    pub timer_wait_s_per_s: f64,
     /// Reads of the PM timer that went backwards: this must be 0.
     #[serde(skip_serializing_if = "is_default")]
     pub timer_backwards: u64,
@@ -298,6 +302,12 @@ impl Run {
         self.timer_cpu_s_per_s / self.cpu_s_per_s.max(f64::MIN_POSITIVE)
     }
 
+    /// The share of the used CPU time for which reads of the PM timer waited for other readers.
+    #[must_use]
+    pub fn timer_wait_share(&self) -> f64 {
+        self.timer_wait_s_per_s / self.cpu_s_per_s.max(f64::MIN_POSITIVE)
+    }
+
     /// Sums a run of virtual CPUs up.
     pub(crate) fn new<Y: Yields>(
         config: &Config,
@@ -337,6 +347,7 @@ impl Run {
             locks,
             timer_read_ns: sum(|t| value(&t.timer_ns)) as f64 / reads as f64,
             timer_cpu_s_per_s: share(sum(|t| value(&t.timer_cpu_ns))),
+            timer_wait_s_per_s: share(host(|vcpu| vcpu.pm_wait_ns)),
             timer_backwards: sum(|t| value(&t.timer_backwards)),
             exits: exits(&outcome.vcpus),
             yield_hits: outcome.yields.hits(),

@@ -92,7 +92,8 @@ pub trait Verbs: Copy + Send + Sync + 'static {
     /// Sends interrupt `number` (below 32) to vCPU `target`.
     fn interrupt(target: u32, number: u32);
 
-    /// Sends interrupt `number` (below 32) to all other vCPUs, with one call to the host.
+    /// Sends interrupt `number` (below 32) to all other vCPUs of the guest, with one call to
+    /// the host.
     fn interrupt_all(number: u32);
 
     /// Asks the host to let vCPU `target`, or any other, run instead of this one, whatever the

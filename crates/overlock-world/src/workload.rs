@@ -108,7 +108,7 @@ impl<E: Engine> UseLock for Locked<'_, E> {
     fn with<L: ConstLock + 'static>(self) -> Self::Output {
         let Self { engine, config, profile, lock } = self;
         let ordered = in_order(lock);
-        let mix = Mix::<E::Verbs, L>::new(profile, config.vcpus, ordered, config.publishes);
+        let mix = Mix::<E::Verbs, L>::new(profile, config, ordered);
         let mix = mix.noting(Window::of(config), config.vcpus);
         // The counters belong to the process, so no other run may count between the two readings.
         let counting = COUNTING.lock().unwrap_or_else(PoisonError::into_inner);

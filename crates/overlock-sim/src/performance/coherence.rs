@@ -202,6 +202,11 @@ impl Lines {
         }
     }
 
+    /// How long the transfer of a line between two pCPUs takes.
+    pub(crate) fn far_ns(&self, from: u32, to: u32) -> u64 {
+        self.latency(self.distances.between(from, to))
+    }
+
     /// Asks for a line on behalf of `pcpu`, which wants to make an access at `now`.
     #[inline]
     pub(crate) fn reach(

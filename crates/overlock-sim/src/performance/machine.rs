@@ -18,15 +18,16 @@
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use overlock_host::sched::yield_to::{self, Policy, Tally};
-use overlock_host::sched::{Event as Told, Scheduler};
-use overlock_host::{Nanos, Vcpu};
+use overlock_host::Vcpu;
+use overlock_host::sched::yield_to::Tally;
+use overlock_host::sched::{Action, Event as Told};
 use overlock_world::timeline::{Notes, Window};
 use overlock_world::{Accounts, Config, Hint};
 
 use super::Error;
 use super::coherence::{LineId, Lines, Reached};
 use super::host_profile::{Background, HostProfile, Ns};
+use super::scheduling::{Scheduling, ns};
 use super::spin::{Loop, Only};
 use crate::engine::{Access, Core, Touch};
 use overlock_world::{Rng, seed_of};
@@ -62,6 +63,8 @@ pub(crate) struct VcpuState {
     /// Whether it announces that it is in a critical section whose end the host waits for.
     critical: bool,
     yield_wanted: bool,
+    /// How often its pause window has doubled.
+    window_doubled: u32,
     /// Interrupts that await delivery, and whether one is being delivered.
     pending: u32,
     in_handler: bool,
@@ -101,6 +104,8 @@ pub(crate) enum Event {
     Deadline { vcpu: u32, halt: u64 },
     /// Other load on the host takes a pCPU for a while.
     Background { pcpu: u32 },
+    /// A pCPU of a Linux host looks for work in other queues.
+    Balance { pcpu: u32 },
     /// All running vCPUs are sampled.
     Sample,
     /// The run is checked for an early end.
@@ -140,7 +145,11 @@ pub(crate) struct Machine<'run> {
     cancel: Option<&'run AtomicBool>,
     /// How many events have been planned when the run is next checked for an early end.
     next_look: u64,
-    scheduler: Scheduler<Box<dyn Policy + Send>>,
+    scheduler: Scheduling,
+    /// What the scheduler last asked for; empty between events.
+    actions: Vec<Action>,
+    /// vCPUs of a guest.
+    guest_vcpus: u32,
     background: Option<Background>,
     /// The times to which the slice timers of the pCPUs are set; 0 means not set.
     slices: Vec<u64>,
@@ -170,11 +179,6 @@ impl std::fmt::Debug for Machine<'_> {
     }
 }
 
-/// A span in the machine's units, or the longest possible one.
-fn ns(span: std::time::Duration) -> u64 {
-    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
-}
-
 impl<'run> Machine<'run> {
     pub(crate) fn new(
         host: &HostProfile,
@@ -190,17 +194,7 @@ impl<'run> Machine<'run> {
             let (pcpus, name) = (config.pcpus, &host.name);
             return Err(wrong(format!("the host {name} has {total} pCPUs, not {pcpus}")));
         }
-        let policy = yield_to::by_name(config.policy, config.vcpus).ok_or_else(|| {
-            let (policy, known) = (config.policy, yield_to::NAMES.join(", "));
-            wrong(format!("no yield policy is called {policy}; there are {known}"))
-        })?;
-        let scheduler = overlock_host::sched::Config {
-            slice: Nanos(ns(config.slice)),
-            grace: Nanos(ns(config.critical)),
-            ..overlock_host::sched::Config::new(config.vcpus, config.pcpus)
-        };
-        let scheduler =
-            Scheduler::new(scheduler, policy).map_err(|error| wrong(error.to_string()))?;
+        let scheduler = Scheduling::new(config, &host.topology)?;
         let costs = host.costs.ns();
         let stop_at = ns(config.duration);
         Ok(Self {
@@ -220,6 +214,8 @@ impl<'run> Machine<'run> {
             cancel: config.cancel,
             next_look: LOOK_EVERY_EVENTS,
             scheduler,
+            actions: Vec::new(),
+            guest_vcpus: config.vcpus_of_guest(),
             background: host.background.clone(),
             slices: vec![0; config.pcpus as usize],
             in_phase: vec![true; config.pcpus as usize],
@@ -231,6 +227,17 @@ impl<'run> Machine<'run> {
             alive: config.vcpus,
             given_up: false,
         })
+    }
+
+    /// The vCPUs of the guest to which `vcpu` belongs.
+    pub(crate) fn guest_of(&self, vcpu: u32) -> std::ops::Range<u32> {
+        let first = vcpu / self.guest_vcpus * self.guest_vcpus;
+        first..(first + self.guest_vcpus).min(self.vcpus.len() as u32)
+    }
+
+    /// How long `vcpu` may pause in one loop until it exits to the host; 0 means for ever.
+    pub(crate) fn window(&self, vcpu: u32) -> u64 {
+        self.pause_window << self.vcpus[vcpu as usize].window_doubled
     }
 
     pub(crate) fn cpu(&mut self) -> &mut VcpuState {
@@ -259,6 +266,7 @@ impl<'run> Machine<'run> {
         }
         for pcpu in 0..self.slices.len() as u32 {
             self.plan_background(pcpu);
+            self.plan_balance(pcpu);
         }
     }
 
@@ -289,6 +297,7 @@ impl<'run> Machine<'run> {
             Event::Interrupt { vcpu } => self.interrupted(vcpu),
             Event::Deadline { vcpu, halt } => self.deadline(vcpu, halt),
             Event::Background { pcpu } => self.background(pcpu),
+            Event::Balance { pcpu } => self.balance(pcpu),
             Event::Sample => self.sample(),
             Event::Look => {
                 self.core.add(self.core.now + LOOK_EVERY_NS, Event::Look);

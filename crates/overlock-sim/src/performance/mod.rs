@@ -33,12 +33,14 @@
 //! reads the clock after each pause instead of every sixteenth, and exceeds its budget by at most
 //! an eighth.
 
+mod cfs;
 mod coherence;
 mod engine;
 mod error;
 mod host_profile;
 mod machine;
 mod memory;
+mod scheduling;
 mod spin;
 mod timer;
 mod topology;

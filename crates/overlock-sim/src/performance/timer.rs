@@ -94,11 +94,26 @@ impl ReadRule for Tried {
             // SAFETY: the lock was taken above.
             unsafe { lock.unlock() };
         } else {
-            while lock.is_locked() {
-                relax(false);
-            }
+            waiting(|| {
+                while lock.is_locked() {
+                    relax(false);
+                }
+            });
         }
         Nanos(self.last.load(Relaxed))
+    }
+}
+
+/// Books the time of a reader's wait for another: what S5 counts as `spin_lock` and as
+/// `_spin_barrier`.
+fn waiting(wait: impl FnOnce()) {
+    let from = with(|m| m.cpu().at);
+    wait();
+    if !is_on_host() {
+        with(|m| {
+            let cpu = m.cpu();
+            cpu.accounts.pm_wait_ns += cpu.at.saturating_sub(from);
+        });
     }
 }
 
@@ -141,7 +156,7 @@ impl Default for Spin {
 
 impl Lock for Spin {
     fn with<T>(&self, section: impl FnOnce() -> T) -> T {
-        self.0.lock();
+        waiting(|| self.0.lock());
         let result = section();
         // SAFETY: the lock was taken above.
         unsafe { self.0.unlock() };

@@ -229,7 +229,7 @@ impl Verbs for Simulated {
             |costs| costs.call,
             |m, vcpu| {
                 m.vcpus[vcpu as usize].accounts.interrupts += 1;
-                for target in (0..m.vcpus.len() as u32).filter(|&target| target != vcpu) {
+                for target in m.guest_of(vcpu).filter(|&target| target != vcpu) {
                     m.interrupt(vcpu, target, number);
                 }
             },

@@ -139,8 +139,8 @@ pub struct Place {
 }
 
 impl Experiment {
-    /// The same on fewer pCPUs, with the same overcommit: numbers of vCPUs that this does not leave
-    /// whole go, and published figures with them.
+    /// The same on fewer pCPUs, with the same overcommit and one guest: numbers of vCPUs that this
+    /// does not leave whole go, and published figures with them.
     #[must_use]
     pub fn scaled_to(&self, pcpus: u32) -> Self {
         let from = self.host.pcpus;
@@ -149,7 +149,7 @@ impl Experiment {
             all.is_multiple_of(u64::from(from)).then(|| (all / u64::from(from)) as u32)
         };
         let mut scaled = self.clone();
-        scaled.host.pcpus = pcpus;
+        (scaled.host.pcpus, scaled.host.guest_vcpus) = (pcpus, 0);
         scaled.factors.cpus = self.factors.cpus.iter().filter_map(|cpus| scale(*cpus)).collect();
         scaled.published.retain_mut(|one| {
             let over = one.over.as_mut().and_then(|over| over.cpus.as_mut());

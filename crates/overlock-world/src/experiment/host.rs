@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::engine::HostScheduler;
+
 /// What all points of an experiment have in common.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -12,7 +14,13 @@ pub struct Host {
     pub machine: Option<String>,
     /// How many vCPUs may run at a time; 0 means as many as the world has by default.
     pub pcpus: u32,
-    /// How long a vCPU keeps its pCPU while others wait.
+    /// How many vCPUs make a guest of their own, in a simulation; 0 means all.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub guest_vcpus: u32,
+    /// The scheduler of a simulated host.
+    #[serde(skip_serializing_if = "is_ours")]
+    pub scheduler: HostScheduler,
+    /// How long a vCPU keeps its pCPU while others wait, under our scheduler.
     pub slice_ns: u64,
     /// How much longer it may keep it inside a critical section; 0 means not at all.
     pub grace_ns: u64,
@@ -31,6 +39,8 @@ impl Default for Host {
         Self {
             machine: None,
             pcpus: 2,
+            guest_vcpus: 0,
+            scheduler: HostScheduler::Overlock,
             slice_ns: 1_000_000,
             grace_ns: 0,
             pause_window_ns: 50_000,
@@ -39,4 +49,12 @@ impl Default for Host {
             runs: 3,
         }
     }
+}
+
+const fn is_zero(guest_vcpus: &u32) -> bool {
+    *guest_vcpus == 0
+}
+
+fn is_ours(scheduler: &HostScheduler) -> bool {
+    *scheduler == HostScheduler::Overlock
 }

@@ -13,6 +13,7 @@
 //! clock: the lock is the next waiter's from then on, and the host accounts for the time that it
 //! stays away. The lock's cache line holds only the lock.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
 use overlock::ConstLock;
@@ -23,7 +24,7 @@ use super::place::{Place, before, holder, waiters};
 use super::shelf::Shelf;
 use super::tally::{Moment, Tally, add};
 use crate::timeline::{Hold, Log, Window};
-use crate::{Hint, Losses, Program, Vcpu, Verbs};
+use crate::{Config, Hint, Losses, Program, Vcpu, Verbs};
 
 /// The interrupt by which a vCPU asks all others to drop stale translations.
 const SHOOTDOWN: u32 = 3;
@@ -67,6 +68,8 @@ pub(crate) struct Mix<'a, W: Verbs, L> {
     profile: &'a Profile,
     /// Whether a lock serves its waiters in order.
     in_order: bool,
+    /// vCPUs of a guest, which has locks of its own.
+    guest: usize,
     locks: Shelf<Held<L>>,
     lost: Vec<Lost>,
     tallies: Vec<Tally>,
@@ -85,15 +88,19 @@ pub(crate) struct Mix<'a, W: Verbs, L> {
 }
 
 impl<'a, W: Verbs, L: ConstLock> Mix<'a, W, L> {
-    pub(crate) fn new(profile: &'a Profile, vcpus: u32, in_order: bool, publishes: bool) -> Self {
+    pub(crate) fn new(profile: &'a Profile, config: &Config<'_>, in_order: bool) -> Self {
+        let Config { vcpus, publishes, .. } = *config;
+        let guest = config.vcpus_of_guest() as usize;
+        let locks = profile.locks * (vcpus as usize).div_ceil(guest);
         let places = || (0..vcpus).map(|_| Place::default()).collect();
         let desk = |_| Desk { answered: W::Word::ZERO, asks: W::Word::ZERO, asked_ns: 0.into() };
-        let counts = |_| (0..profile.locks).map(|_| AtomicU64::new(0)).collect();
+        let counts = |_| (0..locks).map(|_| AtomicU64::new(0)).collect();
         Self {
             profile,
             in_order,
-            locks: Shelf::new::<W>(profile.locks, || Held(L::NEW)),
-            lost: (0..profile.locks).map(|_| Lost::default()).collect(),
+            guest,
+            locks: Shelf::new::<W>(locks, || Held(L::NEW)),
+            lost: (0..locks).map(|_| Lost::default()).collect(),
             tallies: (0..vcpus).map(|_| Tally::default()).collect(),
             waited: (0..vcpus).map(counts).collect(),
             places: places(),
@@ -130,14 +137,21 @@ impl<'a, W: Verbs, L: ConstLock> Mix<'a, W, L> {
         self.lost.iter().enumerate().map(of).collect()
     }
 
+    /// The vCPUs of the guest to which `vcpu` belongs.
+    fn guest_of(&self, vcpu: u32) -> Range<usize> {
+        let first = vcpu as usize / self.guest * self.guest;
+        first..(first + self.guest).min(self.desks.len())
+    }
+
     /// The vCPUs for whose answers `asker` waits.
     fn debtors(&self, asker: u32) -> impl Iterator<Item = u32> + '_ {
         let request = self.desks[asker as usize].asks.load(Relaxed);
         let owes = move |target: u32, desk: &Desk<W::Word>| {
             target != asker && desk.answered.load(Relaxed) < request
         };
-        let desks = if request == 0 { &[][..] } else { &self.desks };
-        (0..).zip(desks).filter(move |&(n, desk)| owes(n, desk)).map(|(n, _)| n)
+        let desks = if request == 0 { 0..0 } else { self.guest_of(asker) };
+        let first = desks.start as u32;
+        (first..).zip(&self.desks[desks]).filter(move |&(n, desk)| owes(n, desk)).map(|(n, _)| n)
     }
 
     /// Nanoseconds that vCPUs have waited for lock number `at` between two moments, provided that
@@ -204,14 +218,15 @@ impl<'a, W: Verbs, L: ConstLock> Mix<'a, W, L> {
         }
     }
 
-    /// Interrupts every other vCPU and waits until all have answered.
+    /// Interrupts every other vCPU of the guest and waits until all have answered.
     fn shoot_down(&self, vcpu: Vcpu<W>) {
         let request = self.shootdowns.fetch_add(1, Relaxed) + 1;
         let Desk { asks, asked_ns, .. } = &self.desks[vcpu.number() as usize];
         asked_ns.store(vcpu.now_ns(), Relaxed);
         asks.store(request, Relaxed);
         vcpu.interrupt_all(SHOOTDOWN);
-        for (target, desk) in (0..).zip(&self.desks) {
+        let guest = self.guest_of(vcpu.number());
+        for (target, desk) in (guest.start as u32..).zip(&self.desks[guest]) {
             while target != vcpu.number()
                 // ORDERING: Acquire → the Release in `interrupt`; the other vCPU has dropped its
                 // stale translations.
@@ -254,11 +269,13 @@ impl<W: Verbs, L: ConstLock> Program<W> for Mix<'_, W, L> {
         let mut ticks = vcpu.pm_timer();
         let every = |n: u64, operation: u64| n != 0 && operation.is_multiple_of(n);
         let mut operation = 0;
+        let first = vcpu.number() as usize / self.guest * profile.locks;
         while !vcpu.stopping() {
             operation += 1;
             vcpu.work_ns(profile.think_ns);
             for section in 0..profile.sections {
                 let at = if profile.locks == 1 { 0 } else { random.usize(..profile.locks) };
+                let at = first + at;
                 let shootdown = section == 0 && every(profile.shootdown_every, operation);
                 self.section(vcpu, at, shootdown);
             }

@@ -308,7 +308,8 @@ impl Tally {
         self.chosen.iter().chain(&self.plain).chain(&self.stayed).sum()
     }
 
-    pub(in crate::sched) fn count(&mut self, decision: &Decision) {
+    /// Counts a decision and its reasons.
+    pub fn count(&mut self, decision: &Decision) {
         match decision.outcome {
             Outcome::Directed { why, .. } => self.chosen[why as usize] += 1,
             Outcome::Plain { why, .. } => self.plain[why as usize] += 1,

@@ -229,6 +229,9 @@ pub(crate) fn long_spin() {
             m.long_spin(vcpu, SpinSource::Reported);
         },
     );
+    while !is_on_host() && with(|m| m.handles()) {
+        call(|_| 0, Machine::go_on);
+    }
 }
 
 /// Calls the host, which performs `what`. The vCPU may lose its pCPU during the call.
@@ -241,7 +244,9 @@ pub(crate) fn call(
     }
     with(|m| {
         let ns = takes(&m.costs);
+        let from = m.cpu().at;
         m.cpu().at += ns;
+        m.is_in_host(from, from + ns);
     });
     sync();
     with(|m| what(m, m.core.current));

@@ -12,7 +12,7 @@ const FOR_EVER: u64 = u64::MAX / 4;
 impl Machine<'_> {
     /// Begins a pause of the current vCPU. Returns whether the vCPU sleeps until there is an event.
     pub(super) fn begin_pause(&mut self, bounded: bool) -> bool {
-        let (window, pause) = (self.pause_window, self.costs.pause.max(1));
+        let (window, pause) = (self.window(self.core.current), self.costs.pause.max(1));
         let Self { vcpus, lines, core, .. } = self;
         let vcpu = core.current;
         let state = &mut vcpus[vcpu as usize];
@@ -47,13 +47,14 @@ impl Machine<'_> {
 
     /// Ends a pause. Returns whether to report a long spin to the host.
     pub(super) fn end_pause(&mut self) -> bool {
-        let Self { vcpus, lines, core, pause_window, .. } = self;
+        let window = self.window(self.core.current);
+        let Self { vcpus, lines, core, .. } = self;
         let vcpu = core.current;
         let state = &mut vcpus[vcpu as usize];
         // The spinner still watches its lines if its own clock ended the sleep.
         state.spin.wakes(vcpu, lines);
         state.spin.last_pause = state.at;
-        *pause_window > 0 && state.at.saturating_sub(state.spin.first_pause) > *pause_window
+        window > 0 && state.at.saturating_sub(state.spin.first_pause) > window
     }
 
     /// Makes the load of a woken spinner that is in vain, and lets the spinner sleep on. Returns

@@ -6,15 +6,19 @@
 
 use overlock_host::sched::yield_to::Tally;
 use overlock_host::sched::{Action, Event as Told, Spin, SpinHint, SpinSource, Standing};
-use overlock_host::{Nanos, Pcpu, Vcpu};
+use overlock_host::{Pcpu, Vcpu};
 use overlock_world::{Accounts, Hint, timeline};
 
 use super::calls::ask;
 use super::{Event, Machine, VcpuState};
+use crate::performance::scheduling::Scheduling;
+
+/// How often a pause window doubles at most: 4,096 cycles become some seconds.
+const DOUBLED_MAX: u32 = 20;
 
 impl Machine<'_> {
     fn standing(&self, vcpu: u32) -> Standing {
-        self.scheduler.standing(Vcpu(vcpu)).unwrap_or(Standing::Stopped)
+        self.scheduler.standing(vcpu)
     }
 
     pub(super) fn doing(&self, vcpu: u32) -> &'static str {
@@ -27,13 +31,13 @@ impl Machine<'_> {
         }
     }
 
-    /// Passes an event to the scheduler, and carries out the action it returns.
+    /// Passes an event to the scheduler, and carries out the actions it returns.
     pub(super) fn tell(&mut self, event: Told) {
         let alone = self.scheduler.queued() == 0;
-        let action = match self.scheduler.on(Nanos(self.core.now), event) {
-            Ok(action) => action,
-            Err(why) => unreachable!("the simulated host told its scheduler {event:?}: {why}"),
-        };
+        let mut actions = std::mem::take(&mut self.actions);
+        self.scheduler.on(self.core.now, event, &mut actions);
+        let spinner = matches!(event, Told::LongSpin { .. }).then(|| event.owner()).flatten();
+        let attempt = spinner.map_or(0, |Vcpu(vcpu)| self.attempt(vcpu));
         if let Some(Vcpu(vcpu)) = event.owner()
             && !matches!(self.standing(vcpu), Standing::Running(_))
         {
@@ -41,24 +45,96 @@ impl Machine<'_> {
         }
         // A woken vCPU gets an idle pCPU, or at first replaces no other vCPU.
         let woken = matches!(event, Told::Kicked { .. } | Told::Ipi { .. });
-        match action {
-            Some(Action::Run { vcpu, pcpu, .. }) => {
-                let after = if woken { self.costs.wake } else { self.costs.switch };
-                self.put_on(vcpu.0, pcpu.0, after);
-            }
-            Some(Action::Preempt { vcpu, pcpu }) => {
-                self.vcpus[vcpu.index()].accounts.evictions += 1;
-                let event = Event::Evicted { vcpu: vcpu.0, pcpu: pcpu.0 };
-                let evict = self.lines.varied(self.costs.evict, &mut self.rng);
-                let phase = self.phase(pcpu);
-                self.core.add(self.core.now + evict + phase, event);
-            }
-            Some(Action::SetTimer { pcpu, .. }) => self.set_slice(pcpu.0),
-            Some(Action::Idle { .. }) | None => {}
-        }
+        let after = if woken { self.costs.wake } else { self.costs.switch + attempt };
+        self.carry_out(actions, after);
         if alone && self.scheduler.queued() > 0 {
             (0..self.slices.len() as u32).for_each(|pcpu| self.set_slice(pcpu));
         }
+        self.note();
+    }
+
+    /// Carries out what the scheduler asks for. A vCPU runs `after` a delay where another was.
+    fn carry_out(&mut self, mut actions: Vec<Action>, after: u64) {
+        for action in actions.drain(..) {
+            match action {
+                Action::Run { vcpu, pcpu, .. } => self.put_on(vcpu.0, pcpu.0, after),
+                Action::Preempt { vcpu, pcpu } => {
+                    self.vcpus[vcpu.index()].accounts.evictions += 1;
+                    let event = Event::Evicted { vcpu: vcpu.0, pcpu: pcpu.0 };
+                    let evict = self.lines.varied(self.costs.evict, &mut self.rng);
+                    let phase = self.phase(pcpu);
+                    self.core.add(self.core.now + evict + phase, event);
+                }
+                Action::SetTimer { pcpu, .. } => self.set_slice(pcpu.0),
+                Action::Idle { .. } => {}
+            }
+        }
+        self.actions = actions;
+    }
+
+    /// Returns how long the last step of a Linux host's handler took, if it attempted to yield: the
+    /// target's task and the locks of both queues come from the target's pCPU. A spinner that keeps
+    /// its pCPU is that much longer in the host.
+    fn attempt(&mut self, vcpu: u32) -> u64 {
+        let Self { scheduler: Scheduling::Linux(linux), lines, vcpus, core, costs, .. } = self
+        else {
+            return 0;
+        };
+        let Some(theirs) = linux.attempt.take() else { return 0 };
+        let state = &mut vcpus[vcpu as usize];
+        let own = state.pcpu.unwrap_or(0);
+        let until = linux.locks(own, theirs, 3 * (lines.far_ns(own, theirs) + costs.rmw));
+        if matches!(linux.standing(vcpu), Standing::Running(_)) {
+            linux.is_in_host(vcpu, core.now, until);
+            state.at = state.at.max(until);
+        }
+        until - core.now
+    }
+
+    /// Whether the handler of the current vCPU's pause loop goes on.
+    pub(super) fn handles(&self) -> bool {
+        matches!(&self.scheduler, Scheduling::Linux(linux) if linux.handles(self.core.current))
+    }
+
+    /// The next step of the handler of a pause loop.
+    pub(super) fn go_on(&mut self, vcpu: u32) {
+        let mut actions = std::mem::take(&mut self.actions);
+        if let Scheduling::Linux(linux) = &mut self.scheduler {
+            linux.go_on(self.core.now, vcpu, &mut actions);
+        }
+        let attempt = self.attempt(vcpu);
+        if !matches!(self.standing(vcpu), Standing::Running(_)) {
+            self.take_off(vcpu);
+        }
+        self.carry_out(actions, self.costs.switch + attempt);
+        self.note();
+    }
+
+    /// Records that the current vCPU is in the host for a time, which a Linux host looks at.
+    pub(super) fn is_in_host(&mut self, from: u64, until: u64) {
+        if let Scheduling::Linux(linux) = &mut self.scheduler
+            && from < until
+        {
+            linux.is_in_host(self.core.current, from, until);
+        }
+    }
+
+    pub(super) fn plan_balance(&mut self, pcpu: u32) {
+        if let Scheduling::Linux(linux) = &self.scheduler {
+            let every = linux.look_every_ns();
+            let phase = every * u64::from(pcpu) / self.slices.len() as u64;
+            self.core.add((self.core.now / every + 1) * every + phase, Event::Balance { pcpu });
+        }
+    }
+
+    /// Lets `pcpu` look for work in other queues.
+    pub(super) fn balance(&mut self, pcpu: u32) {
+        let mut actions = std::mem::take(&mut self.actions);
+        if let Scheduling::Linux(linux) = &mut self.scheduler {
+            linux.look(self.core.now, pcpu, &mut actions);
+        }
+        self.carry_out(actions, self.costs.wake);
+        self.plan_balance(pcpu);
         self.note();
     }
 
@@ -66,7 +142,7 @@ impl Machine<'_> {
     fn note(&mut self) {
         let Self { notes: Some(notes), scheduler, core, vcpus, .. } = self else { return };
         for vcpu in 0..vcpus.len() as u32 {
-            let standing = scheduler.standing(Vcpu(vcpu)).unwrap_or(Standing::Stopped);
+            let standing = scheduler.standing(vcpu);
             notes.note(vcpu, shown(standing), core.now);
         }
     }
@@ -75,7 +151,8 @@ impl Machine<'_> {
     /// slices of the run would end together, as they do on no real host.
     fn phase(&mut self, pcpu: Pcpu) -> u64 {
         let first = std::mem::take(&mut self.in_phase[pcpu.index()]);
-        if first { self.rng.below(self.scheduler.config().slice.0) } else { 0 }
+        let most = self.scheduler.phase_ns();
+        if first && most > 0 { self.rng.below(most) } else { 0 }
     }
 
     /// Records that `vcpu` has lost its pCPU.
@@ -94,7 +171,7 @@ impl Machine<'_> {
         if self.vcpus[vcpu as usize].pcpu != Some(pcpu) {
             let after = self.lines.varied(after, &mut self.rng);
             let state = &mut self.vcpus[vcpu as usize];
-            (state.pcpu, state.slice_over) = (Some(pcpu), None);
+            (state.pcpu, state.slice_over, state.window_doubled) = (Some(pcpu), None, 0);
             state.at = self.core.now + after + std::mem::take(&mut state.debt);
             self.plan(vcpu);
             self.show(vcpu);
@@ -104,7 +181,7 @@ impl Machine<'_> {
 
     /// Shows `vcpu` how long it was away, and its program what that caused.
     fn show(&mut self, vcpu: u32) {
-        let Some(usage) = self.scheduler.usage(Nanos(self.core.now), Vcpu(vcpu)) else { return };
+        let usage = self.scheduler.usage(self.core.now, vcpu);
         let state = &mut self.vcpus[vcpu as usize];
         state.away_ns = usage.steal.0 + usage.halted.0;
         let stolen = usage.steal.0 - std::mem::replace(&mut state.steal_ns, usage.steal.0);
@@ -116,7 +193,7 @@ impl Machine<'_> {
 
     /// Sets the timer of `pcpu` to the end of its owner's slice, if any vCPU waits for a pCPU.
     fn set_slice(&mut self, pcpu: u32) {
-        let end = self.scheduler.slice_end(Pcpu(pcpu)).map_or(0, |end| end.0);
+        let end = self.scheduler.slice_end(pcpu).unwrap_or(0);
         let set = &mut self.slices[pcpu as usize];
         if end != 0 && (*set == 0 || end < *set) {
             *set = end;
@@ -130,13 +207,13 @@ impl Machine<'_> {
             return;
         }
         self.slices[pcpu as usize] = 0;
-        let Some(Nanos(end)) = self.scheduler.slice_end(Pcpu(pcpu)) else { return };
-        let owner = self.scheduler.owner(Pcpu(pcpu));
-        if let (true, Some(Vcpu(owner))) = (end <= self.core.now, owner) {
+        let Some(end) = self.scheduler.slice_end(pcpu) else { return };
+        let owner = self.scheduler.owner(pcpu);
+        if let (true, Some(owner)) = (end <= self.core.now, owner) {
             self.look_at_section(owner);
             self.tell(Told::Timer { pcpu: Pcpu(pcpu) });
-            if self.scheduler.is_preempting(Pcpu(pcpu)) {
-                let start = self.scheduler.slice_start(Pcpu(pcpu)).map_or(end, |start| start.0);
+            if self.scheduler.is_preempting(pcpu) {
+                let start = self.scheduler.slice_start(pcpu).unwrap_or(end);
                 self.vcpus[owner as usize].slice_over = Some((start, end));
             }
         }
@@ -145,7 +222,7 @@ impl Machine<'_> {
 
     /// Reports whether `vcpu`, which the scheduler is about to judge, is in a critical section.
     fn look_at_section(&mut self, vcpu: u32) {
-        if self.scheduler.config().grace > Nanos::ZERO {
+        if self.scheduler.grace_ns() > 0 {
             let state = &mut self.vcpus[vcpu as usize];
             state.yield_wanted = state.critical;
             let inside = state.critical;
@@ -155,8 +232,8 @@ impl Machine<'_> {
 
     /// Records that `vcpu` is out of the guest, as requested, if it still owned the pCPU.
     pub(super) fn evicted(&mut self, vcpu: u32, pcpu: u32) {
-        let owner = self.scheduler.owner(Pcpu(pcpu)) == Some(Vcpu(vcpu));
-        if !owner || !self.scheduler.is_preempting(Pcpu(pcpu)) {
+        let owner = self.scheduler.owner(pcpu) == Some(vcpu);
+        if !owner || !self.scheduler.is_preempting(pcpu) {
             return;
         }
         self.look_at_section(vcpu);
@@ -235,6 +312,12 @@ impl Machine<'_> {
             |hint: Hint| SpinHint { holder: known(hint.holder), waiters: hint.waiters.map(known) };
         let guest = self.guest;
         let (hint, truth) = ask(|| (told(guest.hint(vcpu)), told(guest.truth(vcpu))));
+        if let Scheduling::Linux(linux) = &self.scheduler
+            && !linux.is_2012
+        {
+            let state = &mut self.vcpus[vcpu as usize];
+            state.window_doubled = (state.window_doubled + 1).min(DOUBLED_MAX);
+        }
         self.tell(Told::LongSpin { spin: Spin { vcpu: Vcpu(vcpu), source, hint, truth } });
     }
 
@@ -317,7 +400,7 @@ impl Machine<'_> {
     }
 
     pub(crate) fn is_preempted(&self, vcpu: u32) -> bool {
-        self.scheduler.is_preempted(Vcpu(vcpu))
+        matches!(self.standing(vcpu), Standing::Queued(_))
     }
 
     /// Stops and samples all running vCPUs: one that is found twice in the same loop has spun for
@@ -352,7 +435,7 @@ impl Machine<'_> {
     pub(super) fn background(&mut self, pcpu: u32) {
         let most = self.background.as_ref().map_or(0, |background| 2 * background.for_ns);
         let ns = self.rng.below(most + 1);
-        if let Some(Vcpu(owner)) = self.scheduler.owner(Pcpu(pcpu)) {
+        if let Some(owner) = self.scheduler.owner(pcpu) {
             self.vcpus[owner as usize].accounts.run_delay_ns += ns;
             self.delay(owner, ns);
         }
@@ -374,7 +457,7 @@ impl Machine<'_> {
 
     pub(super) fn books_now(&self) -> (Vec<Accounts>, Tally) {
         let of = |(vcpu, state): (u32, &VcpuState)| {
-            let usage = self.scheduler.usage(Nanos(self.core.now), Vcpu(vcpu)).unwrap_or_default();
+            let usage = self.scheduler.usage(self.core.now, vcpu);
             let (ran_ns, steal_ns) = (usage.ran.0, usage.steal.0);
             let notes = self.notes.as_ref();
             let stints = notes.map(|notes| notes.of(vcpu, self.core.now)).unwrap_or_default();
