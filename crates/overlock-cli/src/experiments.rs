@@ -52,6 +52,8 @@ fn names() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use overlock_world::experiment::Experiment;
+    use overlock_world::row::Agreement;
 
     #[test]
     fn every_experiment_of_the_folder_is_built_in() {
@@ -65,5 +67,15 @@ mod tests {
         let mut known: Vec<_> = BUILT_IN.iter().map(|built_in| built_in.name).collect();
         known.sort_unstable();
         assert_eq!(found, known);
+    }
+    #[test]
+    fn each_published_figure_that_is_missed_has_its_reason() {
+        for BuiltIn { name, text } in BUILT_IN {
+            let experiment = Experiment::parse(name, text).unwrap();
+            for one in experiment.published {
+                let misses = one.pinned.is_some_and(|pinned| pinned.contains(&Agreement::No));
+                assert!(!misses || one.note.is_some(), "{name}: {one:?}");
+            }
+        }
     }
 }

@@ -42,6 +42,8 @@ const GRANULARITY_NS: u64 = 3_000_000;
 const WAKEUP_NS: i64 = 4_000_000;
 /// What moving a vCPU to another pCPU is taken to cost.
 const MIGRATION_NS: u64 = 500_000;
+/// How many times as seldom a busy pCPU looks for work elsewhere as an idle one.
+const BUSY_FACTOR: u64 = 32;
 /// How many attempts may fail for want of waiting vCPUs.
 const TRIES: u32 = 3;
 /// The interval at which a running vCPU's slice is looked at.
@@ -145,7 +147,10 @@ impl Cfs {
             policy,
             now: 0,
             tasks: (0..vcpus).map(task).collect(),
-            queues: vec![idle; pcpus as usize],
+            // Busy pCPUs look for work one after the other.
+            queues: (0..u64::from(pcpus))
+                .map(|pcpu| Queue { looks: pcpu * BUSY_FACTOR / u64::from(pcpus), ..idle.clone() })
+                .collect(),
             socket: socket.max(1),
             guest: guest.max(1),
             is_2012,
@@ -192,8 +197,7 @@ impl Cfs {
         u64::from(self.socket.min(self.queues.len() as u32)) * TICK_NS
     }
 
-    /// Takes the locks of two queues for `ns`, one after the other as others give them back. Returns
-    /// until when.
+    /// Takes the locks of two queues for `ns`, as soon as others give them back. Returns until when.
     pub(super) fn locks(&mut self, own: u32, theirs: u32, ns: u64) -> u64 {
         let free = |pcpu: u32| self.queues[pcpu as usize].locked_until;
         let until = self.now.max(free(own)).max(free(theirs)) + ns;

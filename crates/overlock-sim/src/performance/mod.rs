@@ -21,6 +21,8 @@
 //! | `interrupt` | from an interrupt to the handler of a running vCPU |
 //! | `port`, `device` | a read of the PM timer: the exit, and its emulation |
 //!
+//! A host schedules as ours does, or as Linux did when S2 and S4 were measured: see `cfs.rs`.
+//!
 //! `background` takes pCPUs away without the scheduler's knowledge, as other load on the host does.
 //!
 //! # What is not modelled

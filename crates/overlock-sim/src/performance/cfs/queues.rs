@@ -5,10 +5,7 @@ use overlock_host::sched::yield_to::Notice;
 use overlock_host::sched::{Action, Standing};
 use overlock_host::{Nanos, Pcpu, Vcpu};
 
-use super::{Cfs, MIGRATION_NS, TICK_NS, Task, WAKEUP_NS};
-
-/// How many times as seldom a busy pCPU looks for work elsewhere as an idle one.
-const BUSY_FACTOR: u64 = 32;
+use super::{BUSY_FACTOR, Cfs, MIGRATION_NS, TICK_NS, Task, WAKEUP_NS};
 
 impl Cfs {
     pub(super) fn owned(&self, vcpu: u32) -> Option<u32> {
@@ -215,8 +212,8 @@ impl Cfs {
         }
         let turn = if is_idle { looks } else { looks / BUSY_FACTOR };
         let from = if turn.is_multiple_of(sockets) { 0..pcpus } else { self.socket_of(pcpu) };
-        // A busy one takes only from a queue that is longer by two.
-        if self.fetch(pcpu, from, if is_idle { 1 } else { own + 2 }).is_none() {
+        // A queue that is longer by one is enough: so three vCPUs on two pCPUs take turns in twos.
+        if self.fetch(pcpu, from, own + 1).is_none() {
             return;
         }
         if is_idle {

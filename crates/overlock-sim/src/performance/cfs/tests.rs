@@ -179,3 +179,22 @@ fn attempts_wait_for_each_others_locks() {
     assert_eq!(host.cfs.locks(2, 3, 50), 150, "other locks");
     assert_eq!(host.cfs.locks(2, 1, 50), 200, "after both");
 }
+
+#[test]
+fn three_on_two_pcpus_get_equal_shares_in_time() {
+    let mut host = Host::new(3, 2, "none");
+    (0..3).for_each(|vcpu| host.wake(vcpu));
+    let every = host.cfs.look_every_ns();
+    for _ in 0..4_000 {
+        host.pass(every);
+        for pcpu in 0..2 {
+            let mut actions = Vec::new();
+            host.cfs.look(host.now, pcpu, &mut actions);
+            host.check();
+        }
+    }
+    for vcpu in 0..3 {
+        let ran = host.cfs.usage(host.now, vcpu).ran.0 as f64 / host.now as f64;
+        assert!((0.6..0.74).contains(&ran), "{vcpu} ran for {ran}");
+    }
+}
