@@ -197,7 +197,7 @@ impl Cfs {
         u64::from(self.socket.min(self.queues.len() as u32)) * TICK_NS
     }
 
-    /// Takes the locks of two queues for `ns`, as soon as others give them back. Returns until when.
+    /// Takes the locks of two queues for `ns`, as soon as they are free. Returns until when.
     pub(super) fn locks(&mut self, own: u32, theirs: u32, ns: u64) -> u64 {
         let free = |pcpu: u32| self.queues[pcpu as usize].locked_until;
         let until = self.now.max(free(own)).max(free(theirs)) + ns;
