@@ -48,13 +48,11 @@ pub(crate) struct Field {
     unit: Unit,
 }
 
-const fn field(
-    name: &'static str,
-    heading: &'static str,
-    unit: Unit,
-    about: &'static str,
-) -> Field {
-    Field { name, heading, about, unit }
+/// Fields, each with its name, its heading, its unit, and what it means.
+macro_rules! fields {
+    ($($name:literal $heading:literal $unit:ident $about:literal;)*) => {
+        &[$(Field { name: $name, heading: $heading, about: $about, unit: $unit }),*]
+    };
 }
 
 /// Records of one kind.
@@ -79,61 +77,37 @@ const KINDS: &[Kind] = &[
         heading: "Over all points",
         group: None,
         hidden: &[],
-        fields: &[
-            field("lock", "lock", Plain, ""),
-            field(
-                "of_best_peer",
-                "of best peer",
-                Plain,
-                "throughput over that of the best peer: geometric mean over all points",
-            ),
-            field("worst.ratio", "at worst", Plain, "the lowest of these ratios at any point"),
-            field("worst.point", "where", Plain, "the point at which it was lowest"),
-            field("pair_ns", "pair", Nanos, "an uncontended lock and unlock"),
-            field("worst_jain", "least Jain", Plain, "the lowest Jain's index of any point"),
-            field(
-                "calm_jain",
-                "Jain, up to 16 threads",
-                Plain,
-                "the lowest Jain's index of the points with up to 16 threads",
-            ),
-            field(
-                "longest_stall_ns",
-                "longest stall",
-                Nanos,
-                "the longest time that a thread waited for the lock at any point",
-            ),
-            field(
-                "calm_stall_ns",
-                "stall, up to 16 threads",
-                Nanos,
-                "the longest stall at points with up to 16 threads",
-            ),
-            field(
-                "p999_of_parking_lot",
-                "p99.9 of parking-lot",
-                Plain,
+        fields: fields! {
+            "lock" "lock" Plain "";
+            "of_best_peer" "of best peer" Plain
+                "throughput over that of the best peer: geometric mean over all points";
+            "worst.ratio" "at worst" Plain "the lowest of these ratios at any point";
+            "worst.point" "where" Plain "the point at which it was lowest";
+            "pair_ns" "pair" Nanos "an uncontended lock and unlock";
+            "worst_jain" "least Jain" Plain "the lowest Jain's index of any point";
+            "calm_jain" "Jain, up to 16 threads" Plain
+                "the lowest Jain's index of the points with up to 16 threads";
+            "longest_stall_ns" "longest stall" Nanos
+                "the longest time that a thread waited for the lock at any point";
+            "calm_stall_ns" "stall, up to 16 threads" Nanos
+                "the longest stall at points with up to 16 threads";
+            "p999_of_parking_lot" "p99.9 of parking-lot" Plain
                 "the 99.9th percentile of waits over parking-lot's: geometric mean over the points \
-                 where threads compete",
-            ),
-            field(
-                "stall_of_parking_lot",
-                "stall of parking-lot",
-                Plain,
-                "the longest stall over parking-lot's: geometric mean over the points where threads \
-                 compete",
-            ),
-        ],
+                 where threads compete";
+            "stall_of_parking_lot" "stall of parking-lot" Plain
+                "the longest stall over parking-lot's: geometric mean over the points where \
+                 threads compete";
+        },
     },
     Kind {
         name: "pair",
         heading: "Uncontended lock and unlock",
         group: None,
         hidden: &[],
-        fields: &[
-            field("lock", "lock", Plain, ""),
-            field("ns", "pair", Nanos, "the time of an uncontended lock and unlock"),
-        ],
+        fields: fields! {
+            "lock" "lock" Plain "";
+            "ns" "pair" Nanos "the time of an uncontended lock and unlock";
+        },
     },
     Kind {
         name: "reproduced",
@@ -162,117 +136,97 @@ const KINDS: &[Kind] = &[
         heading: "What an uncontended lock and unlock execute",
         group: Some("experiment"),
         hidden: &[],
-        fields: &[
-            field("lock", "lock", Plain, ""),
-            field(
-                "of_operation",
-                "of an operation",
-                Share,
-                "the part of an operation that they take",
-            ),
-            field("operation_ns", "operation", Nanos, "the length of an operation"),
-        ],
+        fields: fields! {
+            "lock" "lock" Plain "";
+            "of_operation" "of an operation" Share "the part of an operation that they take";
+            "operation_ns" "operation" Nanos "the length of an operation";
+        },
     },
     Kind {
         name: "what-if",
         heading: "How far each lock can be overcommitted",
         group: Some("workload"),
         hidden: &[],
-        fields: &[
-            field("lock", "lock", Plain, ""),
-            field("policy", "policy", Plain, "the yield policy"),
-            field("cpus", "vCPUs", Count, "the most vCPUs with which both bounds hold"),
-            field("pcpus", "pCPUs", Count, "the processors that they share"),
-            field("overcommit", "over", Plain, "vCPUs for each pCPU"),
-            field("of_1x", "of 1x", Plain, "throughput there, over that without overcommit"),
-            field("p999_ns", "p99.9", Nanos, "99.9 % of the waits there are no longer"),
-            field("fails_at", "fails at", Count, "the first number of vCPUs beyond the bounds"),
-            field("fails_by", "by", Plain, "the bound, and by how much"),
-            field("loss", "loss allowed", Share, "the loss of throughput that is allowed"),
-            field("cs_ns", "section", Nanos, "the length of the critical section"),
-            field("ncs_ns", "pause", Nanos, "the pause between two critical sections"),
-        ],
+        fields: fields! {
+            "lock" "lock" Plain "";
+            "policy" "policy" Plain "the yield policy";
+            "cpus" "vCPUs" Count "the most vCPUs with which both bounds hold";
+            "pcpus" "pCPUs" Count "the processors that they share";
+            "overcommit" "over" Plain "vCPUs for each pCPU";
+            "of_1x" "of 1x" Plain "throughput there, over that without overcommit";
+            "p999_ns" "p99.9" Nanos "99.9 % of the waits there are no longer";
+            "fails_at" "fails at" Count "the first number of vCPUs beyond the bounds";
+            "fails_by" "by" Plain "the bound, and by how much";
+            "loss" "loss allowed" Share "the loss of throughput that is allowed";
+            "cs_ns" "section" Nanos "the length of the critical section";
+            "ncs_ns" "pause" Nanos "the pause between two critical sections";
+        },
     },
     Kind {
         name: "check",
         heading: "Bounds that were checked",
         group: None,
         hidden: &[],
-        fields: &[
-            field("bound", "bound", Plain, "what is bounded"),
-            field("lock", "lock", Plain, ""),
-            field("workload", "workload", Plain, "what the vCPUs did"),
-            field("place", "where", Plain, "the point"),
-            field("point", "where", Plain, "the point"),
-            field(
-                "side",
-                "must be",
-                Plain,
-                "whether the value must be at least or at most the limit",
-            ),
-            field("limit", "limit", Plain, ""),
-            field("value", "was", Plain, "the median, and its interval"),
-            field("verdict", "verdict", Plain, "unclear: only the median misses the limit"),
-            field("note", "note", Plain, ""),
-        ],
+        fields: fields! {
+            "bound" "bound" Plain "what is bounded";
+            "lock" "lock" Plain "";
+            "workload" "workload" Plain "what the vCPUs did";
+            "place" "where" Plain "the point";
+            "point" "where" Plain "the point";
+            "side" "must be" Plain "whether the value must be at least or at most the limit";
+            "limit" "limit" Plain "";
+            "value" "was" Plain "the median, and its interval";
+            "verdict" "verdict" Plain "unclear: only the median misses the limit";
+            "note" "note" Plain "";
+        },
     },
     Kind {
         name: "ranks",
         heading: "Whether laboratory and simulator rank the locks alike",
         group: None,
         hidden: &[],
-        fields: &[
-            field("workload", "workload", Plain, ""),
-            field("cpus", "vCPUs", Count, ""),
-            field(
-                "rank_agreement",
-                "rank agreement",
-                Plain,
-                "Spearman's correlation: 1 is the same",
-            ),
-            field(
-                "within_a_quarter",
-                "within 1/4",
-                Count,
-                "points that differ by less than a quarter",
-            ),
-            field("points", "points", Count, ""),
-        ],
+        fields: fields! {
+            "workload" "workload" Plain "";
+            "cpus" "vCPUs" Count "";
+            "rank_agreement" "rank agreement" Plain "Spearman's correlation: 1 is the same";
+            "within_a_quarter" "within 1/4" Count "points that differ by less than a quarter";
+            "points" "points" Count "";
+        },
     },
     Kind {
         name: "validated",
         heading: "The laboratory and the simulator",
         group: Some("workload"),
         hidden: &[],
-        fields: &[
-            field("lock", "lock", Plain, ""),
-            field("policy", "policy", Plain, ""),
-            field("cpus", "vCPUs", Count, ""),
-            field("ratio", "sim/lab", Plain, "the simulator's throughput over the laboratory's"),
-            field("sim_ops_per_s", "simulator", Count, "operations per second"),
-            field("lab_ops_per_s", "laboratory", Count, "operations per second: the median"),
-            field("lab_low", "low", Count, "the lower end of its interval"),
-            field("lab_high", "high", Count, "the upper end of its interval"),
-        ],
+        fields: fields! {
+            "lock" "lock" Plain "";
+            "policy" "policy" Plain "";
+            "cpus" "vCPUs" Count "";
+            "ratio" "sim/lab" Plain "the simulator's throughput over the laboratory's";
+            "sim_ops_per_s" "simulator" Count "operations per second";
+            "lab_ops_per_s" "laboratory" Count "operations per second: the median";
+            "lab_low" "low" Count "the lower end of its interval";
+            "lab_high" "high" Count "the upper end of its interval";
+        },
     },
     Kind {
         name: "torture",
         heading: "Torture",
         group: None,
         hidden: &["world"],
-        fields: &[
-            field("lock", "lock", Plain, ""),
-            field("failed", "failed", Plain, "whether any run went wrong"),
-            field("runs", "runs", Count, ""),
-            field("injections", "injections", Count, "runs that lost a CPU at one step"),
-            field("acquisitions", "acquisitions", Count, ""),
-            field("steps", "steps", Count, "atomic accesses"),
-            field("longest_bypass", "longest bypass", Count, "the most that passed a queue head"),
-            field("takeovers", "takeovers", Count, "releases that took over the kick of another"),
-            field("crossed_kicks", "crossed kicks", Count, "kicks that found another kind of lock"),
-            field("virtual_s", "virtual time", Seconds, ""),
-            field("seconds", "real time", Seconds, ""),
-        ],
+        fields: fields! {
+            "lock" "lock" Plain "";
+            "failed" "failed" Plain "whether any run went wrong";
+            "runs" "runs" Count "";
+            "injections" "injections" Count "runs that lost a CPU at one step";
+            "acquisitions" "acquisitions" Count "";
+            "steps" "steps" Count "atomic accesses";
+            "longest_bypass" "longest bypass" Count "the most that passed a queue head";
+            "takeovers" "takeovers" Count "releases that took over the kick of another";
+            "crossed_kicks" "crossed kicks" Count "kicks that found another kind of lock";
+            "virtual_s" "virtual time" Seconds "";
+            "seconds" "real time" Seconds "";
+        },
     },
     Kind {
         name: "doctor",
@@ -286,82 +240,69 @@ const KINDS: &[Kind] = &[
         heading: "Counters of processes",
         group: None,
         hidden: &[],
-        fields: &[
-            field("program", "program", Plain, ""),
-            field("pid", "process", Plain, ""),
-            field("lock", "lock", Plain, ""),
-            field(
-                "mutex.longest_stall_ns",
-                "longest stall",
-                Nanos,
-                "the longest stall in a call of pthread_mutex_lock",
-            ),
-        ],
+        fields: fields! {
+            "program" "program" Plain "";
+            "pid" "process" Plain "";
+            "lock" "lock" Plain "";
+            "mutex.longest_stall_ns" "longest stall" Nanos
+                "the longest stall in a call of pthread_mutex_lock";
+        },
     },
     Kind {
         name: "explain",
         heading: "Where each lock’s time went",
         group: Some("point"),
         hidden: &["cpus", "cs_ns", "ncs_ns"],
-        fields: &[
-            field("lock", "lock", Plain, ""),
-            field("held", "held", Share, "the part of the time in which the lock was held"),
-            field("stopped", "stopped", Share, "in which its holder had no CPU"),
-            field(
-                "hand_over",
-                "hand-over",
-                Share,
-                "in which it was free, and wanted for at most 1 us before another had it",
-            ),
-            field("kept", "kept", Share, "the same, before the same thread had it"),
-            field("unseen", "unseen", Share, "in which it was free, and wanted for longer"),
-            field("unwanted", "unwanted", Share, "in which it was free, and not wanted"),
-            field("longest_unseen_ns", "longest", Nanos, "the longest time unseen"),
-            field("turn", "turn", Count, "critical sections of one thread in a row"),
-            field("working", "working", Plain, "CPUs that did the work"),
-            field("waiting", "waiting", Plain, "CPUs that did the rest"),
-            field("system", "(kernel)", Plain, "the kernel’s part of both"),
-            field("queued", "queued", Plain, "threads without a CPU"),
-            field("asleep", "asleep", Plain, "threads that slept"),
-            field("voluntary_per_s", "sleeps/s", Count, "how often threads went to sleep"),
-            field("involuntary_per_s", "lost CPU/s", Count, "how often threads lost the CPU"),
-            field("speed", "speed", Plain, "throughput of the logged run over that of the others"),
-        ],
+        fields: fields! {
+            "lock" "lock" Plain "";
+            "held" "held" Share "the part of the time in which the lock was held";
+            "stopped" "stopped" Share "in which its holder had no CPU";
+            "hand_over" "hand-over" Share
+                "in which it was free, and wanted for at most 1 us before another had it";
+            "kept" "kept" Share "the same, before the same thread had it";
+            "unseen" "unseen" Share "in which it was free, and wanted for longer";
+            "unwanted" "unwanted" Share "in which it was free, and not wanted";
+            "longest_unseen_ns" "longest" Nanos "the longest time unseen";
+            "turn" "turn" Count "critical sections of one thread in a row";
+            "working" "working" Plain "CPUs that did the work";
+            "waiting" "waiting" Plain "CPUs that did the rest";
+            "system" "(kernel)" Plain "the kernel’s part of both";
+            "queued" "queued" Plain "threads without a CPU";
+            "asleep" "asleep" Plain "threads that slept";
+            "voluntary_per_s" "sleeps/s" Count "how often threads went to sleep";
+            "involuntary_per_s" "lost CPU/s" Count "how often threads lost the CPU";
+            "speed" "speed" Plain "throughput of the logged run over that of the others";
+        },
     },
 ];
 
-const PUBLISHED: &[Field] = &[
-    field("lock", "lock", Plain, ""),
-    field("figure", "figure", Plain, "what was measured"),
-    field("policy", "policy", Plain, "the yield policy"),
-    field("timer", "timer", Plain, "the rule for the PM timer"),
-    field("cpus", "vCPUs", Count, ""),
-    field("think_ns", "pause", Nanos, "between critical sections or reads"),
-    field(
-        "published_ratio",
-        "published",
-        Plain,
-        "the published figure over its base; more is better",
-    ),
-    field("ours", "ours", Plain, "ours in the same form"),
-    field("ours_cpus", "our vCPUs", Count, "with how many vCPUs ours was measured"),
-    field("ours_pcpus", "our pCPUs", Count, "and on how many processors"),
-    field("over.value", "base as published", Plain, "the published figure of the base"),
-    field("noise_percent", "noise, %", Plain, "by how many percent it varied"),
-    field("beside", "our lock", Plain, "the figure of the lock of ours that stands beside"),
-    field("our_lock", "which", Plain, "the lock of ours that stands beside"),
-    field("source", "source", Plain, "where it was published"),
-    field("direction", "direction", Plain, "whether both are more, less or as much"),
-    field("size", "size", Plain, "whether the effects are within a quarter of each other"),
-    field("over.lock", "over", Plain, "the base: its lock"),
-    field("over.policy", "over policy", Plain, "the base: its yield policy"),
-    field("over.cpus", "over vCPUs", Count, "the base: its number of vCPUs"),
-    field("published_effect", "published effect", Plain, "the gain or the loss"),
-    field("ours_effect", "our effect", Plain, "the gain or the loss"),
-    field("value", "as published", Plain, "the published figure itself"),
-    field("unit", "unit", Plain, "its unit"),
-    field("less_is_better", "less is better", Plain, "whether less of it is better"),
-];
+const PUBLISHED: &[Field] = fields! {
+    "lock" "lock" Plain "";
+    "figure" "figure" Plain "what was measured";
+    "policy" "policy" Plain "the yield policy";
+    "timer" "timer" Plain "the rule for the PM timer";
+    "cpus" "vCPUs" Count "";
+    "think_ns" "pause" Nanos "between critical sections or reads";
+    "published_ratio" "published" Plain "the published figure over its base; more is better";
+    "ours" "ours" Plain "ours in the same form";
+    "ours_cpus" "our vCPUs" Count "with how many vCPUs ours was measured";
+    "ours_pcpus" "our pCPUs" Count "and on how many processors";
+    "over.value" "base as published" Plain "the published figure of the base";
+    "noise_percent" "noise, %" Plain "by how many percent it varied";
+    "beside" "our lock" Plain "the figure of the lock of ours that stands beside";
+    "our_lock" "which" Plain "the lock of ours that stands beside";
+    "source" "source" Plain "where it was published";
+    "direction" "direction" Plain "whether both are more, less or as much";
+    "size" "size" Plain "whether the effects are within a quarter of each other";
+    "over.lock" "over" Plain "the base: its lock";
+    "over.policy" "over policy" Plain "the base: its yield policy";
+    "over.cpus" "over vCPUs" Count "the base: its number of vCPUs";
+    "published_effect" "published effect" Plain "the gain or the loss";
+    "ours_effect" "our effect" Plain "the gain or the loss";
+    "value" "as published" Plain "the published figure itself";
+    "unit" "unit" Plain "its unit";
+    "less_is_better" "less is better" Plain "whether less of it is better";
+};
 
 /// What is known about a field.
 #[derive(Debug, PartialEq)]

@@ -42,302 +42,161 @@ fn ends(point: &Point) -> Option<Interval> {
     point.ops_per_s.filter(|_| point.samples.len() != 1)
 }
 
-/// All columns.
-pub const COLUMNS: &[Column] = &[
-    column(
-        "ops/s",
-        Count,
-        "operations per second of all threads or vCPUs together; median over rounds",
-        |p| Some(p.ops_per_s?.median),
-    ),
-    column("ops low", Count, "the lower end of its interval", |p| Some(ends(p)?.low)),
-    column("ops high", Count, "the upper end", |p| Some(ends(p)?.high)),
-    column(
-        "of best",
-        Ratio,
-        "throughput over that of the best peer at this point, by rounds",
-        |p| Some(p.of_best_peer?.median),
-    ),
-    column("of best low", Ratio, "the lower end of its interval", |p| Some(p.of_best_peer?.low)),
-    column("of best high", Ratio, "the upper end", |p| Some(p.of_best_peer?.high)),
-    column(
-        "of 1x",
-        Ratio,
-        "throughput over that of the same with one vCPU for each pCPU, by rounds",
-        |p| Some(p.of_1x?.median),
-    ),
-    column("of 1x low", Ratio, "the lower end of its interval", |p| Some(p.of_1x?.low)),
-    column("of 1x high", Ratio, "the upper end", |p| Some(p.of_1x?.high)),
-    column(
-        "of hand-over",
-        Ratio,
-        "throughput over that of hand-overs alone, the most that a lock in strict order can do",
-        |p| Some(p.of_limit?.median),
-    ),
-    column("of hand-over low", Ratio, "the lower end of its interval", |p| Some(p.of_limit?.low)),
-    column("of hand-over high", Ratio, "the upper end", |p| Some(p.of_limit?.high)),
-    column(
-        "of native",
-        Ratio,
-        "throughput over that of the native build of the same lock, by rounds",
-        |p| Some(p.of_native?.median),
-    ),
-    column("of native low", Ratio, "the lower end of its interval", |p| Some(p.of_native?.low)),
-    column("of native high", Ratio, "the upper end", |p| Some(p.of_native?.high)),
-    column(
-        "of native-ticket",
-        Ratio,
-        "throughput over that of the ticket lock that only spins, by rounds",
-        |p| Some(p.of_native_ticket?.median),
-    ),
-    column("of native-ticket low", Ratio, "the lower end of its interval", |p| {
-        Some(p.of_native_ticket?.low)
-    }),
-    column("of native-ticket high", Ratio, "the upper end", |p| Some(p.of_native_ticket?.high)),
-    column(
-        "of report",
-        Ratio,
-        "throughput over that of the same where vCPUs report spins and none yields",
-        |p| Some(p.of_report?.median),
-    ),
-    column("of report low", Ratio, "the lower end of its interval", |p| Some(p.of_report?.low)),
-    column("of report high", Ratio, "the upper end", |p| Some(p.of_report?.high)),
-    column("of none", Ratio, "throughput over that of the same without a yield policy", |p| {
-        Some(p.of_none?.median)
-    }),
-    column("of none low", Ratio, "the lower end of its interval", |p| Some(p.of_none?.low)),
-    column("of none high", Ratio, "the upper end", |p| Some(p.of_none?.high)),
-    column("of robin", Ratio, "throughput over that of the same under round-robin", |p| {
-        Some(p.of_robin?.median)
-    }),
-    column("of robin low", Ratio, "the lower end of its interval", |p| Some(p.of_robin?.low)),
-    column("of robin high", Ratio, "the upper end", |p| Some(p.of_robin?.high)),
-    column(
-        "of oracle",
-        Ratio,
-        "throughput over that of the same under the policy that always knows",
-        |p| Some(p.of_oracle?.median),
-    ),
-    column("of oracle low", Ratio, "the lower end of its interval", |p| Some(p.of_oracle?.low)),
-    column("of oracle high", Ratio, "the upper end", |p| Some(p.of_oracle?.high)),
-    column("of mutex", Ratio, "reads of the PM timer over those under the rule mutex", |p| {
-        Some(p.of_mutex?.median)
-    }),
-    column("of mutex low", Ratio, "the lower end of its interval", |p| Some(p.of_mutex?.low)),
-    column("of mutex high", Ratio, "the upper end", |p| Some(p.of_mutex?.high)),
-    column("of refresh", Ratio, "reads of the PM timer over those under the rule refresh", |p| {
-        Some(p.of_refresh?.median)
-    }),
-    column("of refresh low", Ratio, "the lower end of its interval", |p| Some(p.of_refresh?.low)),
-    column("of refresh high", Ratio, "the upper end", |p| Some(p.of_refresh?.high)),
-    column(
-        "of baseline",
-        Ratio,
-        "how many times better than the baseline, by rounds; above 1 is better",
-        |p| Some(p.of_baseline?.median),
-    ),
-    column("of baseline low", Ratio, "the lower end of its interval", |p| Some(p.of_baseline?.low)),
-    column("of baseline high", Ratio, "the upper end", |p| Some(p.of_baseline?.high)),
-    column(
-        "figure",
-        Ratio,
-        "the compared figure of a program: its own, or wall time in seconds; median over rounds",
-        |p| Some(p.value?.median),
-    ),
-    column("p50", Time, "the median wait for the lock; a lock that was free counts as 0", |p| {
-        Some(p.wait_ns?.p50 as f64)
-    }),
-    column("p99", Time, "99 % of the waits are no longer", |p| Some(p.wait_ns?.p99 as f64)),
-    column("p99.9", Time, "99.9 % of the waits are no longer", |p| Some(p.wait_ns?.p999 as f64)),
-    column("longest", Time, "the longest wait that ended, in any round", |p| {
-        Some(p.wait_ns?.max as f64)
-    }),
-    column(
-        "stall",
-        Time,
-        "the longest time that any thread or vCPU waited for the lock, even if it never got it",
-        |p| Some(p.longest_stall_ns? as f64),
-    ),
-    column("write stall", Time, "the same of those that wanted to write, where others read", |p| {
-        Some(p.write_stall_ns? as f64)
-    }),
-    column(
-        "Jain",
-        Hundredths,
-        "Jain's index of fairness: 1 all did the same, 1/n one did everything",
-        |p| p.jain,
-    ),
-    column("least", Count, "operations in a run of the thread or vCPU that did the least", |p| {
-        Some(p.ops_per_cpu?.min as f64)
-    }),
-    column("average", Count, "operations of the average one", |p| Some(p.ops_per_cpu?.avg)),
-    column("most", Count, "operations of the one that did the most", |p| {
-        Some(p.ops_per_cpu?.max as f64)
-    }),
-    column(
-        "least served",
-        Hundredths,
-        "operations of the one that did the least over those of the average one",
-        |p| p.median(Run::least_served),
-    ),
-    column("unfair", Share, "the share of acquisitions that overtook a queue", |p| p.unfair_share),
-    column("CPU/s", Hundredths, "CPU seconds used in a second: the price of waiting", |p| {
-        Some(p.cpu_s_per_s).filter(|used| *used > 0.0)
-    }),
-    column("spin/s", Hundredths, "CPU seconds in a second that went into waiting for locks", |p| {
-        p.spin_s_per_s
-    }),
-    column(
-        "steal/s",
-        Hundredths,
-        "seconds in a second for which vCPUs were ready without a pCPU, all together",
-        |p| p.steal_s_per_s,
-    ),
-    column("exits/s", Count, "how often per second a vCPU left the guest", |p| {
-        p.median(Run::exits_per_s).filter(|_| !p.exits.is_empty())
-    }),
-    column("slices/s", Count, "slices per second that ended with a preemption", |p| p.slices_per_s),
-    column(
-        "of nominal",
-        Hundredths,
-        "the nominal length of slices over their actual length",
-        |p| p.slices_of_nominal,
-    ),
-    column(
-        "asked/s",
-        Count,
-        "spins and kicks per second that the yield policy had to decide on",
-        |p| asked(p, |asked, seconds| asked.times / seconds),
-    ),
-    column("yielded", Share, "the share of these that let another vCPU run", |p| {
-        asked(p, |asked, _| asked.yielded / asked.times)
-    }),
-    column("right", Share, "the share known to have run the vCPU that was waited for", |p| {
-        asked(p, |asked, _| asked.hits / asked.times)
-    }),
-    column("reads/s", Count, "reads of the PM timer per second", |p| {
-        timer(p, |run| run.exit_per_s("pm-timer"))
-    }),
-    column("read", Time, "how long one takes on average", |p| Some(p.timer_read_ns?.median)),
-    column(
-        "in reads",
-        Share,
-        "the share of the CPU time between asking for the PM timer and having its value",
-        |p| timer(p, Run::timer_share),
-    ),
-    column("backwards", Whole, "reads that went backwards: must be 0", |p| {
-        timer(p, |_| 0.0).and(Some(p.timer_backwards? as f64))
-    }),
-    column("lost", Whole, "updates under the lock that were lost: must be 0", |p| {
-        Some(p.lost.filter(|lost| *lost > 0)? as f64)
-    }),
-    column(
-        "held",
-        Share,
-        "share of the time in which the lock was held by a running thread",
-        |p| Some(p.spent?.held),
-    ),
-    column("stopped", Share, "share in which it was held by a thread without a CPU", |p| {
-        Some(p.spent?.stopped)
-    }),
-    column(
-        "hand-over",
-        Share,
-        "share in which it was free and wanted, for at most 1 us, before another thread had it",
-        |p| Some(p.spent?.hand_over),
-    ),
-    column("kept", Share, "the same before the same thread had it again", |p| Some(p.spent?.kept)),
-    column(
-        "unseen",
-        Share,
-        "share in which it was free and wanted for longer: no thread looked",
-        |p| Some(p.spent?.unseen),
-    ),
-    column("unwanted", Share, "share in which no thread wanted it", |p| Some(p.spent?.unwanted)),
-    column(
-        "longest unseen",
-        Time,
-        "the longest time for which the lock was free though wanted",
-        |p| Some(p.spent?.longest_unseen_ns),
-    ),
-    column(
-        "turn",
-        Ratio,
-        "critical sections that a thread has before another gets the lock",
-        |p| Some(p.spent?.turn),
-    ),
-    column(
-        "speed",
-        Hundredths,
-        "throughput of the run whose operations were logged over that of the ordinary one",
-        |p| Some(p.spent?.speed),
-    ),
-    column(
-        "working",
-        Hundredths,
-        "CPUs that did the work of critical sections and pauses",
-        working,
-    ),
-    column("waiting", Hundredths, "CPUs that waited", |p| {
-        Some((p.sched?.cpu - working(p)?).max(0.0))
-    }),
-    column("kernel", Hundredths, "CPUs in the kernel, a part of both", |p| Some(p.sched?.system)),
-    column("queued", Hundredths, "threads that were ready and had no CPU", |p| p.sched?.queued),
-    column("asleep", Hundredths, "threads that slept", |p| {
-        Some((f64::from(p.cpus?) - p.sched?.cpu - p.sched?.queued?).max(0.0))
-    }),
-    column("switches/s", Count, "switches per second of threads that went to sleep", |p| {
-        Some(p.sched?.voluntary_per_s)
-    }),
-    column(
-        "lost CPU/s",
-        Count,
-        "switches per second of threads that lost their CPU or yielded it",
-        |p| Some(p.sched?.involuntary_per_s),
-    ),
-    column("halts", Count, "waits that halted (polls under Xen); all rounds together", |p| {
-        event(p, "halts")
-    }),
-    column("kicked", Count, "of these, ended by a kick; all rounds together", |p| {
-        event(p, "kicked")
-    }),
-    column("overdue", Count, "ended by their deadline; all rounds together", |p| {
-        event(p, "overdue")
-    }),
-    column("stray", Count, "ended otherwise; all rounds together", |p| event(p, "stray")),
-    column("early", Count, "the word had changed before the halt; all rounds together", |p| {
-        event(p, "early")
-    }),
-    column("kicks", Count, "kicks that were sent; all rounds together", |p| event(p, "kicks")),
-    column("hypercalls", Count, "hypercalls that KVM counted; all rounds together", |p| {
-        event(p, "hypercalls")
-    }),
-    column("halt exits", Count, "halts that KVM counted; all rounds together", |p| {
-        event(p, "halt_exits")
-    }),
-    column("stale", Count, "kicks found by a later wait; all rounds together", |p| {
-        event(p, "stale")
-    }),
-    column("futile", Count, "halts that ended with the word as it was; all rounds together", |p| {
-        event(p, "futile")
-    }),
-    column("stolen turns", Count, "acquisitions that passed the queue; all rounds together", |p| {
-        event(p, "pv_lock_stealing")
-    }),
-    column("CPUs", Whole, "threads, or vCPUs", |p| Some(f64::from(p.cpus?))),
-    column(
-        "over",
-        Times,
-        "threads for each CPU, or vCPUs for each pCPU: the overcommit",
-        Point::overcommit,
-    ),
-    column(
-        "floor",
-        Time,
-        "one operation of one thread without a lock: work, and the cost of the harness",
-        |p| p.floor_ns,
-    ),
-];
+/// Makes [`COLUMNS`], each of its name, its unit, what it means, and how to get it. A ratio makes two
+/// more, for the ends of its interval.
+macro_rules! columns {
+    (
+        first { $($first:literal $first_unit:ident $first_about:literal => $first_get:expr;)* }
+        ratios { $($of:ident $name:literal $about:literal;)* }
+        then { $($then:literal $then_unit:ident $then_about:literal => $then_get:expr;)* }
+    ) => {
+        /// All columns.
+        pub const COLUMNS: &[Column] = &[
+            $(column($first, $first_unit, $first_about, $first_get),)*
+            $(
+                column($name, Ratio, $about, |p| Some(p.$of?.median)),
+                column(concat!($name, " low"), Ratio, "the lower end of its interval", |p| {
+                    Some(p.$of?.low)
+                }),
+                column(concat!($name, " high"), Ratio, "the upper end", |p| Some(p.$of?.high)),
+            )*
+            $(column($then, $then_unit, $then_about, $then_get),)*
+        ];
+    };
+}
+
+columns! {
+    first {
+        "ops/s" Count "operations per second of all threads or vCPUs together; median over rounds"
+            => |p| Some(p.ops_per_s?.median);
+        "ops low" Count "the lower end of its interval" => |p| Some(ends(p)?.low);
+        "ops high" Count "the upper end" => |p| Some(ends(p)?.high);
+    }
+    ratios {
+        of_best_peer "of best" "throughput over that of the best peer at this point, by rounds";
+        of_1x "of 1x" "throughput over that of the same with one vCPU for each pCPU, by rounds";
+        of_limit "of hand-over"
+            "throughput over that of hand-overs alone, the most that a lock in strict order can do";
+        of_native "of native"
+            "throughput over that of the native build of the same lock, by rounds";
+        of_native_ticket "of native-ticket"
+            "throughput over that of the ticket lock that only spins, by rounds";
+        of_report "of report"
+            "throughput over that of the same where vCPUs report spins and none yields";
+        of_none "of none" "throughput over that of the same without a yield policy";
+        of_robin "of robin" "throughput over that of the same under round-robin";
+        of_oracle "of oracle" "throughput over that of the same under the policy that always knows";
+        of_mutex "of mutex" "reads of the PM timer over those under the rule mutex";
+        of_refresh "of refresh" "reads of the PM timer over those under the rule refresh";
+        of_baseline "of baseline"
+            "how many times better than the baseline, by rounds; above 1 is better";
+    }
+    then {
+        "figure" Ratio
+            "the compared figure of a program: its own, or wall time in seconds; median over rounds"
+            => |p| Some(p.value?.median);
+        "p50" Time "the median wait for the lock; a lock that was free counts as 0"
+            => |p| Some(p.wait_ns?.p50 as f64);
+        "p99" Time "99 % of the waits are no longer" => |p| Some(p.wait_ns?.p99 as f64);
+        "p99.9" Time "99.9 % of the waits are no longer" => |p| Some(p.wait_ns?.p999 as f64);
+        "longest" Time "the longest wait that ended, in any round"
+            => |p| Some(p.wait_ns?.max as f64);
+        "stall" Time
+            "the longest time that any thread or vCPU waited for the lock, even if it never got it"
+            => |p| Some(p.longest_stall_ns? as f64);
+        "write stall" Time "the same of those that wanted to write, where others read"
+            => |p| Some(p.write_stall_ns? as f64);
+        "Jain" Hundredths "Jain's index of fairness: 1 all did the same, 1/n one did everything"
+            => |p| p.jain;
+        "least" Count "operations in a run of the thread or vCPU that did the least"
+            => |p| Some(p.ops_per_cpu?.min as f64);
+        "average" Count "operations of the average one" => |p| Some(p.ops_per_cpu?.avg);
+        "most" Count "operations of the one that did the most"
+            => |p| Some(p.ops_per_cpu?.max as f64);
+        "least served" Hundredths
+            "operations of the one that did the least over those of the average one"
+            => |p| p.median(Run::least_served);
+        "unfair" Share "the share of acquisitions that overtook a queue" => |p| p.unfair_share;
+        "CPU/s" Hundredths "CPU seconds used in a second: the price of waiting"
+            => |p| Some(p.cpu_s_per_s).filter(|used| *used > 0.0);
+        "spin/s" Hundredths "CPU seconds in a second that went into waiting for locks"
+            => |p| p.spin_s_per_s;
+        "steal/s" Hundredths
+            "seconds in a second for which vCPUs were ready without a pCPU, all together"
+            => |p| p.steal_s_per_s;
+        "exits/s" Count "how often per second a vCPU left the guest"
+            => |p| p.median(Run::exits_per_s).filter(|_| !p.exits.is_empty());
+        "slices/s" Count "slices per second that ended with a preemption" => |p| p.slices_per_s;
+        "of nominal" Hundredths "the nominal length of slices over their actual length"
+            => |p| p.slices_of_nominal;
+        "asked/s" Count "spins and kicks per second that the yield policy had to decide on"
+            => |p| asked(p, |asked, seconds| asked.times / seconds);
+        "yielded" Share "the share of these that let another vCPU run"
+            => |p| asked(p, |asked, _| asked.yielded / asked.times);
+        "right" Share "the share known to have run the vCPU that was waited for"
+            => |p| asked(p, |asked, _| asked.hits / asked.times);
+        "reads/s" Count "reads of the PM timer per second"
+            => |p| timer(p, |run| run.exit_per_s("pm-timer"));
+        "read" Time "how long one takes on average" => |p| Some(p.timer_read_ns?.median);
+        "in reads" Share
+            "the share of the CPU time between asking for the PM timer and having its value"
+            => |p| timer(p, Run::timer_share);
+        "backwards" Whole "reads that went backwards: must be 0"
+            => |p| timer(p, |_| 0.0).and(Some(p.timer_backwards? as f64));
+        "lost" Whole "updates under the lock that were lost: must be 0"
+            => |p| Some(p.lost.filter(|lost| *lost > 0)? as f64);
+        "held" Share "share of the time in which the lock was held by a running thread"
+            => |p| Some(p.spent?.held);
+        "stopped" Share "share in which it was held by a thread without a CPU"
+            => |p| Some(p.spent?.stopped);
+        "hand-over" Share
+            "share in which it was free and wanted, for at most 1 us, before another thread had it"
+            => |p| Some(p.spent?.hand_over);
+        "kept" Share "the same before the same thread had it again" => |p| Some(p.spent?.kept);
+        "unseen" Share "share in which it was free and wanted for longer: no thread looked"
+            => |p| Some(p.spent?.unseen);
+        "unwanted" Share "share in which no thread wanted it" => |p| Some(p.spent?.unwanted);
+        "longest unseen" Time "the longest time for which the lock was free though wanted"
+            => |p| Some(p.spent?.longest_unseen_ns);
+        "turn" Ratio "critical sections that a thread has before another gets the lock"
+            => |p| Some(p.spent?.turn);
+        "speed" Hundredths
+            "throughput of the run whose operations were logged over that of the ordinary one"
+            => |p| Some(p.spent?.speed);
+        "working" Hundredths "CPUs that did the work of critical sections and pauses" => working;
+        "waiting" Hundredths "CPUs that waited" => |p| Some((p.sched?.cpu - working(p)?).max(0.0));
+        "kernel" Hundredths "CPUs in the kernel, a part of both" => |p| Some(p.sched?.system);
+        "queued" Hundredths "threads that were ready and had no CPU" => |p| p.sched?.queued;
+        "asleep" Hundredths "threads that slept"
+            => |p| Some((f64::from(p.cpus?) - p.sched?.cpu - p.sched?.queued?).max(0.0));
+        "switches/s" Count "switches per second of threads that went to sleep"
+            => |p| Some(p.sched?.voluntary_per_s);
+        "lost CPU/s" Count "switches per second of threads that lost their CPU or yielded it"
+            => |p| Some(p.sched?.involuntary_per_s);
+        "halts" Count "waits that halted (polls under Xen); all rounds together"
+            => |p| event(p, "halts");
+        "kicked" Count "of these, ended by a kick; all rounds together" => |p| event(p, "kicked");
+        "overdue" Count "ended by their deadline; all rounds together" => |p| event(p, "overdue");
+        "stray" Count "ended otherwise; all rounds together" => |p| event(p, "stray");
+        "early" Count "the word had changed before the halt; all rounds together"
+            => |p| event(p, "early");
+        "kicks" Count "kicks that were sent; all rounds together" => |p| event(p, "kicks");
+        "hypercalls" Count "hypercalls that KVM counted; all rounds together"
+            => |p| event(p, "hypercalls");
+        "halt exits" Count "halts that KVM counted; all rounds together"
+            => |p| event(p, "halt_exits");
+        "stale" Count "kicks found by a later wait; all rounds together" => |p| event(p, "stale");
+        "futile" Count "halts that ended with the word as it was; all rounds together"
+            => |p| event(p, "futile");
+        "stolen turns" Count "acquisitions that passed the queue; all rounds together"
+            => |p| event(p, "pv_lock_stealing");
+        "CPUs" Whole "threads, or vCPUs" => |p| Some(f64::from(p.cpus?));
+        "over" Times "threads for each CPU, or vCPUs for each pCPU: the overcommit"
+            => Point::overcommit;
+        "floor" Time "one operation of one thread without a lock: work, and the cost of the harness"
+            => |p| p.floor_ns;
+    }
+}
 
 impl Column {
     /// The column with this name.
