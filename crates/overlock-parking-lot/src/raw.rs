@@ -4,7 +4,8 @@
 use std::time::{Duration, Instant};
 
 use overlock::Hybrid;
-use overlock::platform::Threads;
+use overlock::counters::Uncounted;
+use overlock::platform::{Biased, Threads};
 
 use crate::deadline::at;
 
@@ -22,9 +23,10 @@ pub struct RawMutex(pub(crate) Hybrid<Threads>);
 #[derive(Debug)]
 pub struct RawFairMutex(Hybrid<Threads>);
 
-/// The raw lock of an [`RwLock`](crate::RwLock).
+/// The raw lock of an [`RwLock`](crate::RwLock): 16 bytes. While no writer is about, its readers
+/// share no cache line, where the system has restartable sequences.
 #[derive(Debug)]
-pub struct RawRwLock(overlock::RawRwLock<Threads>);
+pub struct RawRwLock(overlock::RawRwLock<Threads, Uncounted, Biased>);
 
 /// Implements a trait of `lock_api` by calls of the lock inside.
 macro_rules! raw {
@@ -62,30 +64,6 @@ raw! {
         const INIT = Self(Hybrid::new());
         safe: lock(), try_lock() -> bool, is_locked() -> bool;
         unsafe: unlock();
-    }
-
-    RawMutexFair for RawMutex {
-        unsafe: unlock_fair();
-    }
-
-    RawMutexTimed for RawMutex {
-        type Duration = Duration;
-        type Instant = Instant;
-        safe:
-            try_lock_for(timeout: Duration => timeout) -> bool,
-            try_lock_until(deadline: Instant => at(deadline)) -> bool;
-    }
-
-    RawMutexFair for RawFairMutex {
-        unsafe: unlock_fair();
-    }
-
-    RawMutexTimed for RawFairMutex {
-        type Duration = Duration;
-        type Instant = Instant;
-        safe:
-            try_lock_for(timeout: Duration => timeout) -> bool,
-            try_lock_until(deadline: Instant => at(deadline)) -> bool;
     }
 
     RawRwLock for RawRwLock {
@@ -148,6 +126,25 @@ raw! {
         unsafe: unlock_upgradable_fair();
     }
 }
+
+macro_rules! fair_and_timed {
+    ($($lock:ty),*) => {
+        raw! {$(
+            RawMutexFair for $lock {
+                unsafe: unlock_fair();
+            }
+
+            RawMutexTimed for $lock {
+                type Duration = Duration;
+                type Instant = Instant;
+                safe:
+                    try_lock_for(timeout: Duration => timeout) -> bool,
+                    try_lock_until(deadline: Instant => at(deadline)) -> bool;
+            }
+        )*}
+    };
+}
+fair_and_timed!(RawMutex, RawFairMutex);
 
 // SAFETY: the lock inside promises what the trait asks for, and a fair release is a release.
 unsafe impl lock_api::RawMutex for RawFairMutex {
