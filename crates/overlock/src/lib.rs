@@ -33,7 +33,7 @@
 //!
 //! | type | order | for |
 //! |---|---|---|
-//! | [`RwLock`] | by one queue of readers and writers, whose head is passed at most 62 times, and for ten wake-up latencies | data that is read more often than written, by sections that are longer than a hand-over |
+//! | [`RwLock`] | by one queue, whose head is passed at most 512 times; readers join it after some milliseconds | data that is read more often than written, by sections that are longer than a hand-over |
 //! | [`Condvar`] | the longest waiter first; all of them one by one | waiting for a condition on a mutex's data, with a lock of any kind |
 //!
 //! [`Refresh`] is another primitive: a shared value that one CPU computes anew while the others

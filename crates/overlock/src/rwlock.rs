@@ -16,8 +16,8 @@ use crate::raw::{RawLock, RawTimedLock};
 
 /// Data that many CPUs can read at a time, or one can write.
 ///
-/// Waiting readers and writers are served in the order of their arrival, though running ones may
-/// pass for a bounded time, so neither starves. A thread that reads already and reads once more
+/// Waiting writers, and readers after some milliseconds, join one queue, whose head is passed a
+/// bounded number of times, so neither starves. A thread that reads already and reads once more
 /// calls [`read_recursive`](Self::read_recursive): [`read`](Self::read) may wait for a writer that
 /// waits for it.
 ///

@@ -142,9 +142,10 @@ tests! {
         refresh_last_again refresh_panics refresh_panics_addr refresh_stops refresh_three refresh_three_addr
         rw_read_write rw_two_writers rw_token rw_addr rw_again rw_recursive rw_reads_past
         rw_two_readers rw_queue rw_spurious rw_timed rw_timed_reader rw_spin rw_upgradable
+        rw_crowd rw_crowd_addr rw_crowd_token rw_crowd_head rw_crowd_given_up rw_crowd_upgradable
         rw_upgrade rw_upgrade_token rw_upgrade_three rw_upgrade_both rw_upgrade_timed
         rw_downgrade rw_downgrade_three
-        rw_biased rw_biased_addr rw_biased_token rw_biased_two
+        rw_biased rw_biased_addr rw_biased_token rw_biased_two rw_biased_tried
         rw_biased_again rw_biased_upgrade rw_biased_written rw_biased_past
         cond_two cond_inside cond_token cond_addr cond_spurious cond_queued cond_all cond_all_two
         cond_one_each cond_timed cond_timed_three cond_timed_all cond_numberless

@@ -67,6 +67,13 @@
 //! can leave has a successor that is `NOTIFIED` already, and the kick comes after the change. So
 //! each waiter that was picked is kicked after its state has changed, or is awake.
 //!
+//! # Pace
+//!
+//! A waiter spins for as long as a halt would cost it, and yields its processor at each reading of
+//! the clock: the CPU that is to notify it may need that very processor. For the same reason a
+//! notified waiter that finds the lock held yields some times before it waits for the lock in
+//! earnest: the holder is often the notifier, whose place it has taken.
+//!
 //! # Invariants
 //!
 //! * V1: the list, its links and its nodes' states change only under its lock, except
@@ -115,7 +122,11 @@ use crate::counters::{Class, Event, Uncounted};
 use crate::entered::Entered;
 use crate::platform::Platform;
 use crate::slot::{Care, Node, NodeId, NodeState, step};
+use crate::spin::Spin;
 use crate::waiters::NAP_NS;
+
+/// How often a notified waiter yields while the lock is held. Any value is correct.
+const YIELDS: u32 = 8;
 
 /// A condition variable without the lock it is used with. See the [module documentation](self).
 pub struct RawCondvar<P: Platform, C: Class = Uncounted> {
@@ -180,8 +191,19 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
     /// # Safety
     /// The caller holds the lock.
     pub unsafe fn wait_until<L: RawLock>(&self, lock: &L, deadline_ns: Option<u64>) -> bool {
+        let yields = if P::YIELDS && P::waits() { YIELDS } else { 0 };
+        let take = || {
+            for _ in 0..yields {
+                if lock.try_lock() {
+                    return;
+                }
+                C::count(Event::PvYield);
+                P::yield_now();
+            }
+            lock.lock();
+        };
         // SAFETY: the caller holds the lock until here.
-        self.wait_between(deadline_ns, || unsafe { lock.unlock() }, || lock.lock())
+        self.wait_between(deadline_ns, || unsafe { lock.unlock() }, take)
     }
 
     /// [`wait_until`](Self::wait_until), within `timeout`. Where the clock stands still, it waits
@@ -227,6 +249,8 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
     /// Waits until notified, and returns true; or until the deadline, and then has left the list.
     fn sleep(&self, entered: &Entered<P>, mut deadline_ns: Option<u64>) -> bool {
         let state = &entered.node().state;
+        let mut spin = Spin::new(P::costs().spin_ns());
+        let mut spins = P::WAITS && P::waits();
         loop {
             // ORDERING: Acquire, V-O2.
             let seen = state.load(Acquire);
@@ -243,6 +267,13 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
                 entered.has_got_to(step::QUEUED);
                 // The notification is on its way.
                 deadline_ns = None;
+            } else if spins {
+                spins = spin.pause::<P>();
+                if spins && P::YIELDS && spin.has_read_clock() {
+                    C::count(Event::PvYield);
+                    // The time away counts: the waiter comes back to a spin that may be over.
+                    P::yield_now();
+                }
             } else if P::WAITS && P::waits() {
                 C::count(Event::PvWaitNode);
                 state.wait::<P>(seen, deadline_ns);

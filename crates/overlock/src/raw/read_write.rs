@@ -4,42 +4,41 @@
 //!
 //! A read-write lock that prefers readers starves its writers, and one that prefers writers stops
 //! readers that could go on. Here a waiter, reader or writer, joins one queue; its head waits for
-//! the word, and CPUs that are running may pass it, but only so often and only for so long. So
-//! neither starves. The queue is a [`Queued`](crate::Queued) lock: its holder *is* the queue head.
-//! The head of the queue halts on the word, and whoever ends its wait kicks it.
+//! the word, and CPUs that are running may pass it, but only so often. So neither starves. The
+//! queue is a [`Queued`](crate::Queued) lock: its holder *is* the queue head. The head of the queue
+//! halts on the word, and whoever ends its wait kicks it. Readers first wait beside the queue for
+//! some milliseconds, because there one kick wakes all of them.
 //!
 //! # State
 //!
-//! The word (`raw/word/read_write.rs`) is `(readers, passed, U_HALTED, HALTED, DUE, UPGRADABLE,
-//! WRITER)`, and for readers without a shared line `(BIASED, FOLDING)` (`bias.rs`). Below it is
-//! written `(r, p, h, u, w)`: readers, how often the queue head has been passed plus one or zero if
-//! none waits, `HALTED`, `UPGRADABLE`, `WRITER`.
+//! The word (`raw/word/read_write.rs`) is `(readers, passed, CROWD, U_HALTED, HALTED, DUE,
+//! UPGRADABLE, WRITER)`, and for readers without a shared line `(BIASED, FOLDING)` (`bias.rs`).
+//! Below it is written `(r, p, h, u, w)`: readers, `passed`, which is zero if no queue head waits
+//! and `full` if it is passed no more, `HALTED`, `UPGRADABLE`, `WRITER`. A kick lets CPUs pass a
+//! head that wakes up: `p'` is `p`, or less.
 //!
 //! # Life of an acquisition
 //!
 //! ```text
-//!  newcomer                            : queue head (holds the queue)     : release
-//!                                      :                                  :
-//!  (r,0,0,u,0) -> (r+1,0,0,u,0)   read :                                  : (r,p,h,u,0)
-//!  (r,p,h,u,0) -> (r+1,p+1,h,u,0) pass :                                  :   -> (r-1,p,h,u,0)
-//!  (0,0,0,0,0) -> (0,0,0,0,1)    write :                                  : (1,p,1,u,0)
-//!  (0,p,h,0,0) -> (0,p+1,h,0,1)   pass :                                  :   -> (0,p,0,u,0), kick
-//!     | no room, or p is full          :                                  : (0,p,1,0,1)
-//!     v                                :                                  :   -> (0,p,0,0,0), kick
-//!   spins                              :                                  :
-//!     | budget spent                   :                                  :
-//!     v                                :                                  :
-//!   takes the queue ------------------>: (r,0,0,u,w) -> (r,1,0,u,w) waits :
-//!                                      :    | tenure over                 :
-//!                                      :    v                             :
-//!                                      : (r,p,h,u,w) -> (r,full,h,u,w)    :
-//!                                      :    | budget spent   ^ kicked     :
-//!                                      :    v                |            :
-//!                                      : (r,p,0,u,w) -> (r,p,1,u,w) halts :
-//!                                      :                                  :
-//!                                      : (r,p,h,u,0) -> (r+1,0,0,u,0)     :
-//!                                      : (0,p,h,0,0) -> (0,0,0,0,1)       :
-//!                                      :    takes, and leaves the queue   :
+//!  newcomer                            : queue head (holds the queue)   : release
+//!                                      :                                :
+//!  (r,0,0,u,0) -> (r+1,0,0,u,0)   read :                                : (r,p,h,u,0)
+//!  (r,p,h,u,0) -> (r+1,p+1,h,u,0) pass :                                :   -> (r-1,p,h,u,0)
+//!  (0,0,0,0,0) -> (0,0,0,0,1)    write :                                : (1,p,1,u,0)
+//!  (0,p,h,0,0) -> (0,p+1,h,0,1)   pass :                                :   -> (0,p',0,u,0), kick
+//!     | no room, or p is full          :                                : (0,p,1,0,1)
+//!     v                                :                                :   -> (0,p',0,0,0), kick
+//!   spins                              :                                :
+//!     | budget spent                   :                                :
+//!     v                                :                                :
+//!   takes the queue; a reader first    : (r,p,0,u,w) -> (r,full,0,u,w)  :
+//!   halts outside it ----------------->:    | budget spent   ^ kicked   :
+//!                                      :    v                |          :
+//!                                      : (r,p,0,u,w) -> (r,p,1,u,w) halts:
+//!                                      :                                :
+//!                                      : (r,p,h,u,0) -> (r+1,0,0,u,0)   :
+//!                                      : (0,p,h,0,0) -> (0,0,0,0,1)     :
+//!                                      :    takes, and leaves the queue :
 //! ```
 //!
 //! An upgradable reader is beside readers and beside no other upgradable one; it is no reader in
@@ -66,7 +65,8 @@
 //!   from a word that has room.
 //! * R2: `passed` is not zero only while the holder of the queue waits for the word; that CPU sets
 //!   it and clears it. A newcomer that takes the lock meanwhile counts, in the access that takes,
-//!   and may not if the count is full.
+//!   and may not if the count is full. Only the release that kicks a halted head makes room in the
+//!   count, at most once in a halt.
 //! * R3: if `HALTED` is set, each release after which a writer would have room, and each that ends
 //!   `WRITER`, `UPGRADABLE` or `DUE`, kicks. So does a reader that leaves last if `U_HALTED` is
 //!   set.
@@ -76,6 +76,9 @@
 //!   releases the queue holds the lock, or has given up and still borrows it.
 //! * R6: `BIASED` is set and cleared only by the CPU that holds the queue. `BIASED` excludes
 //!   `WRITER`, `UPGRADABLE` and `passed`; so does `FOLDING`, which bars all newcomers.
+//! * R7: while a reader has halted outside the queue and no kick for it is due, `CROWD` is set, and
+//!   newcomers have no room or a queue head waits. Each change after which they have room and no
+//!   head waits kicks if it finds `CROWD` (`wait.rs`).
 //!
 //! # Orderings
 //!
@@ -83,7 +86,7 @@
 //! |---|---|---|---|
 //! | R-O1 | every CAS that takes the lock, or upgrades | Acquire | R-O2: a reader sees what the writer before it did, a writer what all readers before it did |
 //! | R-O2 | every release and downgrade | Release | R-O1 |
-//! | R-O3 | setting `HALTED` or `U_HALTED` | Release | R-O4: the table entry is visible to a CPU that saw the bit |
+//! | R-O3 | setting `HALTED`, `U_HALTED` or `CROWD` | Release | R-O4: the table entry is visible to a CPU that saw the bit |
 //! | R-O4 | fence before a kick (`park.rs`) | Acquire | R-O3 |
 //!
 //! Only read-modify-writes change the word, so each continues the release sequences of those before
@@ -91,15 +94,16 @@
 //!
 //! # Bounds
 //!
-//! A queue head is passed at most [`MAX_BYPASS`](RawRwLock::MAX_BYPASS) times, and not any more
-//! when it has been the head for ten wake-up latencies and can run. Those behind it are in the
-//! order of their arrival, each passed at most as often when it is the head. A reader that asks for
+//! A queue head is passed at most [`MAX_BYPASS`](RawRwLock::MAX_BYPASS) times: 32 times in each of
+//! its first 16 halts, while it wakes up. Those behind it are in the order in which they joined the
+//! queue, each passed at most as often when it is the head. A reader joins the queue when it has
+//! waited outside for a thousand wake-up latencies; writers join at once. A reader that asks for
 //! it ([`lock_shared_recursive`](RawRwLock::lock_shared_recursive)) passes a waiting writer without
 //! a count, as long as the lock is being read: the writer may wait for that very reader.
 //!
 //! # Limits
 //!
-//! * The word counts 131,071 readers. One more waits.
+//! * The word counts 65,536 readers. One more waits.
 //! * A thread that reads twice, the second time not recursively, waits for ever if a writer has
 //!   come in between and is not passed any more.
 //! * A signal handler that jumps out of a wait in its slow half leaves the lock unusable.
@@ -123,7 +127,7 @@ use crate::atomic::{Atomic, ConstAtomic};
 use crate::counters::{Class, Event, Uncounted};
 use crate::park;
 use crate::platform::{Bias, Platform, Unbiased};
-use crate::raw::word::read_write::{RwWord, Want, cas, rmw};
+use crate::raw::word::read_write::{RwWord, Want, cas, rmw, update};
 
 mod bias;
 mod upgrade;
@@ -142,7 +146,7 @@ pub struct RawRwLock<P: Platform, C: Class = Uncounted, B: Bias<P> = Unbiased> {
 
 impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
     /// How many acquisitions may pass a waiter while it is the queue head.
-    pub const MAX_BYPASS: u32 = RwWord::PASSED_MAX;
+    pub const MAX_BYPASS: u32 = RwWord::PASSES * RwWord::PASSED_HALTS;
 
     /// An unlocked lock in two cells, for platforms whose cells can't be constants.
     ///
@@ -277,14 +281,32 @@ impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
         }
     }
 
-    /// Kicks the CPUs that have halted for a lock: the queue head, the upgrading CPU. Only the
-    /// address is used (R5).
+    /// The release of a writer for which others wait.
+    #[cold]
+    #[inline(never)]
+    fn leave_waiters(&self) {
+        let address = &raw const self.word;
+        // ORDERING: Release, R-O2. (0,p,h,0,1) -> (0,p',0,0,0). The word is not touched again (R5).
+        let before = update(&self.word, Release, |seen| Some(seen.left_by_writer()));
+        let before = before.unwrap_or(RwWord::FREE);
+        Self::kick_for(address, before, before.left_by_writer());
+    }
+
+    /// Kicks the CPUs that have halted for a lock: the queue head, the upgrading CPU, the crowd.
+    /// Only the address is used (R5).
     #[cold]
     #[inline(never)]
     fn kick(word: *const P::Word) {
         C::count(Event::PvKickUnlock);
         // The R-O4 fence is in there.
         park::unpark_all::<P>(word);
+    }
+
+    /// Kicks, if this change of the word found the queue head halted, or a crowd that now may come.
+    fn kick_for(address: *const P::Word, before: RwWord, after: RwWord) {
+        if P::WAITS && (before.is_head_halted() || before.has_crowd() && after.invites_crowd()) {
+            Self::kick(address);
+        }
     }
 
     /// Removes all waiters: for a forked child, which has none of the threads that waited. Who
@@ -333,10 +355,13 @@ unsafe impl<P: Platform, C: Class, B: Bias<P>> RawLock for RawRwLock<P, C, B> {
     #[inline]
     unsafe fn unlock(&self) {
         let address = &raw const self.word;
+        if P::WAITS && self.look().has_waiters() {
+            return self.leave_waiters();
+        }
         // ORDERING: Release, R-O2. (0,p,h,0,1) -> (0,p,0,0,0). The word is not touched again (R5).
         let before = self.word.fetch_and(rmw::WRITTEN, Release);
-        if P::WAITS && RwWord::new(before).is_head_halted() {
-            Self::kick(address);
+        if P::WAITS && RwWord::new(before).has_waiters() {
+            Self::kick_for(address, RwWord::new(before), RwWord::new(before & rmw::WRITTEN));
         }
     }
 

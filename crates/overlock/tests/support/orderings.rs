@@ -52,6 +52,8 @@ const CAUGHT: &[(&str, Ordering, &str)] = &[
     ("read_write.rs leave_last cas", Relaxed, "rw_spurious"),
     ("read_write.rs lock cas", Relaxed, "rw_two_writers"),
     ("read_write.rs unlock fetch_and", Relaxed, "rw_two_writers"),
+    ("read_write.rs leave_waiters update", Relaxed, "rw_spurious"),
+    ("wait.rs wait_in_crowd update", Relaxed, "rw_read_write"),
     ("wait.rs lock_as_head cas", Relaxed, "rw_two_writers"),
     ("wait.rs halt_as_head update", Relaxed, "rw_read_write"),
     ("upgrade.rs unlock_upgradable fetch_and", Relaxed, "rw_upgradable"),

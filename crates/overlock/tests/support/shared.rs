@@ -38,7 +38,7 @@ pub(crate) enum Use {
     /// Reads past waiting writers.
     Reads,
     Write,
-    /// Writes if that is possible before this time.
+    /// Writes if that is possible before this time; without waiting, if it is zero.
     WriteBy(u64),
     /// Reads with the right to upgrade, and does not.
     Upgradable,
@@ -84,6 +84,7 @@ impl<P: Platform<Word = Word>, B: Bias<P>> Shared for RawRwLock<P, Seen, B> {
                 self.lock();
                 true
             }
+            Some(0) => self.try_lock(),
             Some(at) => self.try_lock_until(at),
         }
     }
@@ -146,15 +147,17 @@ mod bits {
     pub(super) const WRITER: u32 = 1 << 0;
     pub(super) const UPGRADABLE: u32 = 1 << 1;
     pub(super) const BIASED: u32 = 1 << 5;
-    pub(super) const PASS: u32 = 1 << 7;
-    pub(super) const PASSED: u32 = 0x3f << 7;
-    pub(super) const READER: u32 = 1 << 13;
+    pub(super) const CROWD: u32 = 1 << 7;
+    pub(super) const PASS: u32 = 1 << 8;
+    pub(super) const PASSED: u32 = 0x3f << 8;
+    pub(super) const BARRED: u32 = 62 << 8;
+    pub(super) const READER: u32 = 1 << 14;
 }
 
 /// Checks that the lock is taken past a queue head only in a step that counts it, and not at all
 /// once the count is full; and that all bits are clear in the end.
 fn counts_passes() -> Watch {
-    use bits::{PASS, PASSED, READER, UPGRADABLE, WRITER};
+    use bits::{BARRED, PASS, PASSED, READER, UPGRADABLE, WRITER};
     // A CPU that has read the lock may read it once more without a count.
     let judge = Box::new(move |cpu: usize, old: u32, new: u32| {
         let exclusive = !old & new & (WRITER | UPGRADABLE) != 0;
@@ -164,11 +167,12 @@ fn counts_passes() -> Watch {
             return;
         }
         let is_head = new & PASSED == 0;
-        let counted = new & PASSED == (old & PASSED) + PASS;
+        let counted = old & PASSED < BARRED && new & PASSED == (old & PASSED) + PASS;
         let again = reads && !exclusive && old / READER > 0 && new & PASSED == old & PASSED;
         assert!(is_head || counted || again, "CPU {cpu} passes the queue head: {old:#x} {new:#x}");
     });
-    Watch { judge, rest: !bits::BIASED }
+    // The first reader that comes when it may takes `CROWD` away.
+    Watch { judge, rest: !(bits::BIASED | bits::CROWD) }
 }
 
 struct Scene<S> {
@@ -345,6 +349,18 @@ models! {
         [LockTimeout], ["wait.rs lock_as_head fetch_and"];
     rw_timed_reader: on Halting, Unbiased, TIMEOUT, Some(2), &[&[Write], &[ReadBy(1), Write]],
         [LockTimeout], [];
+    rw_crowd: on Halting, Unbiased, FUTEX, Some(2), &[&[Write], &[Read], &[Read]],
+        [PvWaitNode, PvKickUnlock], ["read_write.rs leave_waiters update"];
+    rw_crowd_addr: on ByAddress, Unbiased, FUTEX, Some(2), &[&[Write], &[Read], &[Read]],
+        [PvWaitNode, PvKickUnlock], ["read_write.rs leave_waiters update"];
+    rw_crowd_token: on Halting, Unbiased, TOKEN, Some(2), &[&[Write, Read], &[Read]],
+        [PvWaitNode, PvKickUnlock], [];
+    rw_crowd_head: on Halting, Unbiased, FUTEX, Some(2), &[&[Write], &[Write], &[Read]],
+        [PvWaitNode, PvWaitHead, PvKickUnlock], ["read_write.rs leave_waiters update"];
+    rw_crowd_given_up: on Halting, Unbiased, FUTEX, Some(2), &[&[Read], &[Read], &[WriteBy(45_000_000)]],
+        [LockTimeout], ["wait.rs lock_as_head fetch_and"];
+    rw_crowd_upgradable: on Halting, Unbiased, FUTEX, Some(2), &[&[Write], &[Upgradable], &[Read]],
+        [PvWaitNode, PvKickUnlock], [];
     rw_spin: on Spinning, Unbiased, SPIN, Some(2), &[&[Read], &[Write]],
         [LockQueued], [];
     rw_upgradable: on Halting, Unbiased, STALE, Some(3), &[&[Upgradable], &[Write]],
@@ -357,10 +373,10 @@ models! {
         [PvWaitHead, PvKickUnlock], ["upgrade.rs halt_to_upgrade update"];
     rw_upgrade_both: on Halting, Unbiased, FUTEX, Some(2), &[&[Upgrade], &[Upgrade]],
         [PvWaitHead, PvKickUnlock], [];
-    rw_upgrade_timed: on Halting, Unbiased, TIMEOUT, Some(2), &[&[UpgradeBy(25_000_000)], &[Read], &[Read]],
+    rw_upgrade_timed: on Halting, Unbiased, TIMEOUT, Some(2), &[&[Read], &[Read], &[UpgradeBy(25_000_000)]],
         [LockTimeout], ["upgrade.rs upgrade_slow fetch_and"];
     rw_downgrade: on Halting, Unbiased, STALE, Some(3), &[&[Downgrade], &[Read]],
-        [PvWaitHead, PvKickUnlock], ["upgrade.rs hold_for_less update"];
+        [PvWaitNode, PvKickUnlock], ["upgrade.rs hold_for_less update"];
     rw_downgrade_three: on Halting, Unbiased, FUTEX, Some(2), &[&[Downgrade], &[Write], &[Read]],
         [PvWaitHead, PvKickUnlock], [];
     rw_biased: on Cheap, Noted, FUTEX, Some(2), &[&[Read, Read], &[Write]],
@@ -377,6 +393,8 @@ models! {
         [], ["a reader enters by the bias", "the queue head takes a note"];
     rw_biased_past: on Cheap, Noted, FUTEX, Some(1), &[&[Read, Read], &[WriteBy(1)], &[Write]],
         [], ["a reader enters by the bias"];
+    rw_biased_tried: on Cheap, Noted, FUTEX, Some(1), &[&[Read, Read], &[WriteBy(0)], &[Read]],
+        [PvWaitNode], ["bias.rs fold fetch_add"];
     rw_biased_written: on Cheap, Noted, FUTEX, Some(2), &[&[Write, Read, Read], &[Read, Read]],
         [], ["a reader enters by the bias"];
 }

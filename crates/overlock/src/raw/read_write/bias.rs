@@ -133,8 +133,11 @@ impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
     /// Takes all notes into the word, which says `FOLDING`.
     pub(super) fn fold(&self) {
         let readers = B::take(&raw const self.word);
+        let folded = rmw::folded(readers);
         // ORDERING: Release, B-O2.
-        self.word.fetch_add(rmw::folded(readers), Release);
+        let before = self.word.fetch_add(folded, Release);
+        let after = RwWord::new(before.wrapping_add(folded));
+        Self::kick_for(&raw const self.word, RwWord::new(before), after);
     }
 
     /// Takes a lock that is biased, if it has room and no CPU waits, without waiting longer than

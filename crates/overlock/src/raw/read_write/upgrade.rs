@@ -57,7 +57,7 @@ impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
         let address = &raw const self.word;
         // ORDERING: Release, R-O2. (r,p,h,1,0) -> (r,p,0,0,0). The word is not touched again (R5).
         let before = self.word.fetch_and(rmw::NOT_UPGRADABLE, Release);
-        Self::kick_for(address, RwWord::new(before));
+        Self::kick_for(address, RwWord::new(before), RwWord::new(before & rmw::NOT_UPGRADABLE));
     }
 
     /// Waits until no other CPU reads, and then holds the lock for writing. New readers do not come
@@ -114,7 +114,8 @@ impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
                 C::count(Event::LockTimeout);
                 let before = self.word.fetch_and(rmw::NO_UPGRADER, Relaxed);
                 // The queue head may be a reader that `DUE` has kept out.
-                Self::kick_for(&raw const self.word, RwWord::new(before));
+                let after = RwWord::new(before & rmw::NO_UPGRADER);
+                Self::kick_for(&raw const self.word, RwWord::new(before), after);
                 return false;
             }
             if !spin.pause::<P>() {
@@ -170,7 +171,8 @@ impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
         // ORDERING: Release, R-O2. (0,p,h,0,1) -> (1,p,0,0,0) or (0,p,0,1,0); (r,p,h,1,0) ->
         // (r+1,p,0,0,0)
         let before = update(&self.word, Release, |seen| Some(seen.downgraded(from, to)));
-        Self::kick_for(&raw const self.word, before.unwrap_or(RwWord::FREE));
+        let before = before.unwrap_or(RwWord::FREE);
+        Self::kick_for(&raw const self.word, before, before.downgraded(from, to));
     }
 
     /// Releases the lock so that the queue head, if one waits, is the next to take it.
@@ -187,15 +189,10 @@ impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
         // ORDERING: Release, R-O2. The word is not touched again (R5).
         let before = update(&self.word, Release, |seen| Some(seen.released_fairly(from)));
         let before = before.unwrap_or(RwWord::FREE);
-        if P::WAITS && (before.is_head_halted() || before.is_upgrader_halted()) {
+        if P::WAITS && before.is_upgrader_halted() {
             Self::kick(address);
-        }
-    }
-
-    /// Kicks the queue head if it had halted when this word was changed.
-    fn kick_for(address: *const P::Word, before: RwWord) {
-        if P::WAITS && before.is_head_halted() {
-            Self::kick(address);
+        } else {
+            Self::kick_for(address, before, before.released_fairly(from));
         }
     }
 }

@@ -1,10 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Waiting for a read-write lock: outside the queue, then in it, then as its head.
 //!
-//! A newcomer spins for as long as a halt would cost it, because most sections end sooner. Then it
-//! takes the queue, which is a lock: behind others it halts there. With the queue taken it is the
-//! head, and waits for the word; first it lets running CPUs pass, counted, and when its tenure is
-//! over it bars them.
+//! A newcomer spins for as long as a halt would cost it, because most sections end sooner. A reader
+//! then halts beside the queue, in the *crowd*, which is woken as a whole. When its patience is
+//! over, it does what a writer does at once: it takes the queue, which is a lock, and behind others
+//! halts there. With the queue taken it is the head, bars newcomers, and waits for the word. It
+//! does not yield: it may be away for milliseconds, and the lock stays barred.
+//!
+//! # The crowd
+//!
+//! ```text
+//!   reader                                 release of a writer, a head that takes or gives up, ...
+//!   CAS word: CROWD set, still no room     RMW word: newcomers have room, and no head waits
+//!   ok: halt, until kicked or out of       found CROWD: kick
+//!       patience
+//!   failed: look again
+//! ```
+//!
+//! Both change one word. If the RMW comes first, the CAS fails, and the reader finds room or tries
+//! again. If the CAS does, the RMW finds `CROWD`. A CPU that finds the word with room and without a
+//! head may clear `CROWD`: the change that made the room found it, and kicks.
+//!
+//! While a queue head waits, it goes first, and the crowd is not kicked. Patience bounds that.
+//!
+//! # A head that wakes up
+//!
+//! A head that has halted is kicked by the last reader or the writer that leaves. The lock would
+//! lie idle until the head is awake, so that release lets 32 newcomers pass, in the access that
+//! clears `HALTED`. When the head is back it bars them again; after 16 halts, for good.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -19,6 +42,10 @@ use crate::raw::{RawLock, RawTimedLock};
 use crate::slot::Care;
 use crate::spin::Spin;
 use crate::waiters::NAP_NS;
+
+/// A newcomer that wants to write spins for a fifth of the time: readers whose sections overlap
+/// leave it no room, and only with the queue can it keep the next ones out. Any value is correct.
+const WRITERS_PART: u64 = 5;
 
 /// The time that a waiter has left to spin.
 pub(super) fn budget<P: Platform>() -> Spin {
@@ -40,6 +67,9 @@ impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
         let spins = P::WAITS && P::waits() && !Self::must_end_bias(self.look(), want);
         if spins && self.spin_as_newcomer(want, deadline_ns) {
             C::count(Event::PvLockStealing);
+            return true;
+        }
+        if want == Want::Read && P::WAITS && P::waits() && self.wait_in_crowd(deadline_ns) {
             return true;
         }
         let trace = self.trace();
@@ -91,7 +121,8 @@ impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
 
     /// Spins for the lock outside the queue. Returns whether it took the lock.
     fn spin_as_newcomer(&self, want: Want, deadline_ns: Option<u64>) -> bool {
-        let mut spin = budget::<P>();
+        let part = if want == Want::Write { WRITERS_PART } else { 1 };
+        let mut spin = Spin::new(P::costs().spin_ns() / part);
         let pauses = P::costs().pauses_per_look.max(1);
         loop {
             if self.try_take(want) {
@@ -103,11 +134,38 @@ impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
         }
     }
 
+    /// Halts beside the queue until the lock can be read, or out of patience. Returns whether it
+    /// took the lock.
+    fn wait_in_crowd(&self, deadline_ns: Option<u64>) -> bool {
+        let until_ns = P::now_ns().saturating_add(P::costs().patience_ns());
+        let until_ns = until_ns.min(deadline_ns.unwrap_or(u64::MAX));
+        loop {
+            if self.try_take(Want::Read) {
+                return true;
+            }
+            let mark = || {
+                // ORDERING: Release, R-O3. (r,p,h,u,w) -> (r,p,h,u,w), CROWD
+                update(&self.word, Release, RwWord::crowded)
+                    .ok()
+                    .and_then(RwWord::crowded)
+                    .map(RwWord::bits)
+            };
+            if park::park::<P>(&self.word, Some(until_ns), mark) {
+                C::count(Event::PvWaitNode);
+            } else {
+                P::relax();
+            }
+            if P::now_ns() >= until_ns {
+                return self.try_take(Want::Read);
+            }
+        }
+    }
+
     /// Takes the lock as the queue head. Returns false if the deadline passed first.
     fn lock_as_head(&self, want: Want, deadline_ns: Option<u64>) -> bool {
         // Where no CPU is ever taken away, a strict order costs nothing.
-        let mut bars = !P::WAITS || !P::waits();
-        let (mut waits, mut due_ns) = (false, 0);
+        let mut halts = if P::WAITS && P::waits() { 0 } else { RwWord::PASSED_HALTS };
+        let mut is_barred = false;
         let mut spin = budget::<P>();
         loop {
             let seen = self.look();
@@ -119,34 +177,28 @@ impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
                 // ORDERING: Acquire, R-O1. (r,p,h,u,0) -> (r+1,0,0,u,0), (0,p,h,0,0) ->
                 // (0,0,0,0,1)
                 if cas(&self.word, seen, new, Acquire).is_ok() {
+                    Self::kick_for(&raw const self.word, seen, new);
                     return true;
                 }
                 continue;
             }
-            if !waits {
-                // (r,0,0,u,w) -> (r,1,0,u,w), or full at once
-                self.word.fetch_or(if bars { rmw::BAR } else { rmw::HEAD_WAITS }, Relaxed);
-                due_ns = P::now_ns().saturating_add(P::costs().tenure_ns());
-                waits = true;
-            }
             if is_late::<P>(deadline_ns) {
                 // (r,p,h,u,w) -> (r,0,0,u,w)
-                self.word.fetch_and(rmw::NO_HEAD, Relaxed);
+                let before = self.word.fetch_and(rmw::NO_HEAD, Relaxed);
+                let after = RwWord::new(before & rmw::NO_HEAD);
+                Self::kick_for(&raw const self.word, RwWord::new(before), after);
                 return false;
             }
-            let goes_on = spin.pause::<P>();
-            if !bars && spin.has_read_clock() && P::now_ns() >= due_ns {
+            if !is_barred {
                 // (r,p,h,u,w) -> (r,full,h,u,w)
-                self.word.fetch_or(rmw::BAR, Relaxed);
-                bars = true;
+                let for_good = halts >= RwWord::PASSED_HALTS;
+                let _ = update(&self.word, Relaxed, |seen| Some(seen.barred(for_good)));
+                is_barred = true;
             }
-            if !goes_on {
-                let until_ns = [deadline_ns, (!bars).then_some(due_ns)];
-                self.halt_as_head(want, until_ns.into_iter().flatten().min());
+            if !spin.pause::<P>() {
+                self.halt_as_head(want, deadline_ns);
+                (halts, is_barred) = (halts.saturating_add(1), false);
                 spin = budget::<P>();
-            } else if P::YIELDS && spin.has_read_clock() && P::waits() {
-                C::count(Event::PvYield);
-                spin.yield_now::<P>();
             }
         }
     }

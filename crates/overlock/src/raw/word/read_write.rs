@@ -2,10 +2,10 @@
 //! The 4-byte word of a read-write lock.
 //!
 //! ```text
-//!  31      13 12    7     6        5         4        3        2         1           0
-//! +----------+-------+---------+--------+----------+--------+------+------------+--------+
-//! | readers  | passed| FOLDING | BIASED | U_HALTED | HALTED | DUE  | UPGRADABLE | WRITER |
-//! +----------+-------+---------+--------+----------+--------+------+------------+--------+
+//!  31    14 13    8    7       6        5         4        3       2         1          0
+//! +--------+-------+-------+---------+--------+----------+--------+-----+------------+--------+
+//! |readers | passed| CROWD | FOLDING | BIASED | U_HALTED | HALTED | DUE | UPGRADABLE | WRITER |
+//! +--------+-------+-------+---------+--------+----------+--------+-----+------------+--------+
 //! ```
 //!
 //! | field | meaning | set by | cleared by |
@@ -17,7 +17,8 @@
 //! | `U_HALTED` | The upgrading CPU has halted. | that CPU | that CPU |
 //! | `BIASED` | Readers may be counted elsewhere (`raw/read_write/bias.rs`). | a reader that has the queue | the queue head |
 //! | `FOLDING` | The queue head adds up the readers that were counted elsewhere. | the queue head | the queue head |
-//! | `passed` | How often the queue head has been passed, plus one, if it waits; full: not any more. | the queue head, each CPU that passes it | the queue head |
+//! | `CROWD` | Readers have halted outside the queue. | each of them | a CPU that finds room for readers |
+//! | `passed` | 0: no queue head waits. 63: it is passed no more. 62: nor now, but when it is kicked, 32 newcomers may pass it: it becomes 30, and each of them adds one. | the queue head; a release that kicks it; each CPU that passes it | the queue head |
 //! | `readers` | How many hold the lock for reading, less those counted elsewhere: a signed number. | | |
 
 use core::sync::atomic::Ordering::{self, Relaxed};
@@ -35,13 +36,17 @@ const HALTED: u32 = 1 << 3;
 const U_HALTED: u32 = 1 << 4;
 pub(crate) const BIASED: u32 = 1 << 5;
 const FOLDING: u32 = 1 << 6;
-const PASS: u32 = 1 << 7;
-const PASSED: u32 = 0x3f << 7;
+const CROWD: u32 = 1 << 7;
+const PASS: u32 = 1 << 8;
+const PASSED: u32 = 0x3f << 8;
+/// The count while the queue head is not to be passed, until a release kicks it.
+const BARRED: u32 = PASSED - PASS;
 const READER: u32 = 1 << READER_SHIFT;
-const READER_SHIFT: u32 = 13;
+const READER_SHIFT: u32 = 14;
 const READERS: u32 = !0 << READER_SHIFT;
 const _: () = assert!(
-    WRITER ^ UPGRADABLE ^ DUE ^ HALTED ^ U_HALTED ^ BIASED ^ FOLDING ^ PASSED ^ READERS == u32::MAX,
+    WRITER ^ UPGRADABLE ^ DUE ^ HALTED ^ U_HALTED ^ BIASED ^ FOLDING ^ CROWD ^ PASSED ^ READERS
+        == u32::MAX,
     "the fields cover the word and do not overlap"
 );
 
@@ -63,9 +68,11 @@ impl RwWord {
     pub(crate) const WRITTEN: Self = Self(WRITER);
     /// How many readers the word may count. With those counted elsewhere, which are as many at the
     /// most, they fit in the field with its sign.
-    pub(crate) const READERS_MAX: i32 = 1 << 17;
-    /// How often a queue head may be passed.
-    pub(crate) const PASSED_MAX: u32 = PASSED / PASS - 1;
+    pub(crate) const READERS_MAX: i32 = 1 << 16;
+    /// In how many of its halts a queue head is passed. Any value is correct.
+    pub(crate) const PASSED_HALTS: u32 = 16;
+    /// How often it is passed then, from the kick until it is awake.
+    pub(crate) const PASSES: u32 = 32;
 
     /// The value of a lock's word.
     #[inline(always)]
@@ -124,6 +131,24 @@ impl RwWord {
         self.0 & U_HALTED != 0
     }
 
+    /// Whether readers have halted outside the queue, or have until a moment ago.
+    #[inline(always)]
+    pub(crate) const fn has_crowd(self) -> bool {
+        self.0 & CROWD != 0
+    }
+
+    /// Whether the crowd should come: newcomers that read have room, and pass no queue head.
+    #[inline(always)]
+    pub(crate) const fn invites_crowd(self) -> bool {
+        self.0 & PASSED == 0 && self.0 & (WRITER | DUE | FOLDING) == 0
+    }
+
+    /// A reader halts outside the queue. `None` if newcomers may come.
+    pub(crate) const fn crowded(self) -> Option<Self> {
+        let is_barred = self.0 & (WRITER | DUE | FOLDING) != 0 || self.0 & PASSED >= BARRED;
+        if is_barred { Some(Self(self.0 | CROWD)) } else { None }
+    }
+
     /// Whether a CPU has halted until the last reader leaves.
     #[inline(always)]
     const fn has_halted(self) -> bool {
@@ -133,7 +158,7 @@ impl RwWord {
     /// Whether newcomers may pass the queue head, or there is none.
     #[inline(always)]
     const fn admits_newcomers(self) -> bool {
-        self.0 & FOLDING == 0 && self.0 & PASSED != PASSED
+        self.0 & FOLDING == 0 && self.0 & PASSED < BARRED
     }
 
     /// Whether the lock, as it is held, leaves room for one that wants it so. (A biased lock has
@@ -164,8 +189,9 @@ impl RwWord {
         if !self.has_room_for(want) || !self.admits_newcomers() {
             return None;
         }
-        let pass = if self.0 & PASSED == 0 { 0 } else { PASS };
-        Some(Self(self.0.wrapping_add(Self::taking(want)) + pass))
+        // R7: without a queue head, the change that made the room kicks the crowd.
+        let (pass, crowd) = if self.0 & PASSED == 0 { (0, CROWD) } else { (PASS, 0) };
+        Some(Self((self.0 & !crowd).wrapping_add(Self::taking(want)) + pass))
     }
 
     /// The queue head takes the lock: `(..,p,h,..) -> (..,0,0,..)`. `None` if there is no room.
@@ -173,7 +199,8 @@ impl RwWord {
         if !self.has_room_for(want) {
             return None;
         }
-        Some(Self((self.0 & !(PASSED | HALTED)).wrapping_add(Self::taking(want))))
+        let crowd = if let Want::Write = want { 0 } else { CROWD };
+        Some(Self((self.0 & !(PASSED | HALTED | crowd)).wrapping_add(Self::taking(want))))
     }
 
     /// One that reads already takes the lock once more, past any waiter. `None` if the lock is held
@@ -192,10 +219,33 @@ impl RwWord {
     #[inline(always)]
     pub(crate) const fn left_by_last_reader(self) -> Option<Self> {
         if self.has_halted() && self.readers() == 1 {
-            Some(Self(self.0.wrapping_sub(READER) & !HALTED))
+            Some(Self(self.0.wrapping_sub(READER)).kicking_head())
         } else {
             None
         }
+    }
+
+    /// Whether a CPU may have halted until the writer leaves.
+    #[inline(always)]
+    pub(crate) const fn has_waiters(self) -> bool {
+        self.0 & (HALTED | CROWD) != 0
+    }
+
+    /// The writer leaves.
+    pub(crate) const fn left_by_writer(self) -> Self {
+        let left = Self(self.0 & !WRITER).kicking_head();
+        if left.invites_crowd() { Self(left.0 & !CROWD) } else { left }
+    }
+
+    /// The queue head, if it has halted, is kicked. Newcomers may pass it while it wakes up.
+    const fn kicking_head(self) -> Self {
+        let barred = self.0 & HALTED != 0 && self.0 & PASSED == BARRED;
+        Self((self.0 & !HALTED) - if barred { Self::PASSES * PASS } else { 0 })
+    }
+
+    /// The queue head is passed no more; with `for_good`, not even when it is kicked.
+    pub(crate) const fn barred(self, for_good: bool) -> Self {
+        Self(self.0 & !PASSED | if for_good { PASSED } else { BARRED })
     }
 
     /// Whether the reader that found this word when it left has to kick.
@@ -228,7 +278,7 @@ impl RwWord {
     /// Readers may be counted elsewhere from here on. `None` if a writer or an upgradable reader
     /// holds the lock, or a CPU waits for it.
     pub(crate) const fn biased(self) -> Option<Self> {
-        if self.0 & !READERS == 0 { Some(Self(self.0 | BIASED)) } else { None }
+        if self.0 & !(READERS | CROWD) == 0 { Some(Self(self.0 & READERS | BIASED)) } else { None }
     }
 
     /// The queue head begins to add the readers up.
@@ -280,7 +330,7 @@ pub(crate) fn update<W: Atomic<u32>>(
 
 /// What individual read-modify-writes do to a word.
 pub(crate) mod rmw {
-    use super::{DUE, FOLDING, HALTED, PASS, PASSED, READER, READER_SHIFT, U_HALTED, UPGRADABLE};
+    use super::{CROWD, DUE, FOLDING, HALTED, PASSED, READER, READER_SHIFT, U_HALTED, UPGRADABLE};
     use super::{READERS, WRITER};
 
     /// `fetch_sub`: a reader leaves.
@@ -289,10 +339,6 @@ pub(crate) mod rmw {
     pub(crate) const WRITTEN: u32 = !(WRITER | HALTED);
     /// `fetch_and`: the release of an upgradable lock.
     pub(crate) const NOT_UPGRADABLE: u32 = !(UPGRADABLE | HALTED);
-    /// `fetch_or`: the queue head waits, and counts those that pass it.
-    pub(crate) const HEAD_WAITS: u32 = PASS;
-    /// `fetch_or`: the queue head is passed no more.
-    pub(crate) const BAR: u32 = PASSED;
     /// `fetch_and`: the queue head has come back.
     pub(crate) const HEAD_IS_BACK: u32 = !HALTED;
     /// `fetch_and`: the queue head gives up.
@@ -304,7 +350,7 @@ pub(crate) mod rmw {
     /// `fetch_and`: the upgrading CPU gives up.
     pub(crate) const NO_UPGRADER: u32 = !(DUE | U_HALTED | HALTED);
     /// `fetch_and`: all waiters are gone.
-    pub(crate) const NO_WAITERS: u32 = !(HALTED | U_HALTED | DUE | PASSED | FOLDING);
+    pub(crate) const NO_WAITERS: u32 = !(HALTED | U_HALTED | DUE | PASSED | FOLDING | CROWD);
     const _: () = assert!(NO_WAITERS & READERS == READERS);
 
     /// `fetch_add` to a word with `FOLDING`: counts so many readers here, and ends the folding.
