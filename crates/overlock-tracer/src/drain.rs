@@ -7,7 +7,7 @@
 //! priority: a nice value counts only among the processes of one session where the kernel groups
 //! them by sessions.
 
-use crate::platform::{self, Poll, Ring};
+use crate::platform::{self, Filled, Poll, Ring};
 use anyhow::{Context, Result};
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -52,7 +52,7 @@ const EVERY_MS: i32 = 10;
 /// Rounds are joined up to this length.
 const ROUND_BYTES: usize = 1 << 20;
 /// More than this is not taken in advance; records then stay in the rings.
-const MOST_BYTES: usize = 96 << 20;
+const MOST_BYTES: usize = 48 << 20;
 
 impl Drain {
     /// Starts to empty rings; each comes with the event that owns it.
@@ -131,19 +131,19 @@ impl Shared {
 impl Taken {
     fn collect(&mut self) {
         let at = platform::now_ns();
-        let is_short = |round: &Round| round.bytes.len() < ROUND_BYTES;
-        let mut round = match self.rounds.pop_back_if(|round| is_short(round)) {
-            Some(round) => round,
-            None => Round { at, bytes: Vec::new() },
-        };
-        let before = round.bytes.len();
-        self.rings.iter_mut().for_each(|ring| ring.drain(&mut round.bytes));
-        // No more memory than there are records: there may be many rounds.
-        if round.bytes.len() >= ROUND_BYTES {
-            round.bytes.shrink_to_fit();
+        let parts: Vec<Filled> = self.rings.iter().map(Ring::filled).collect();
+        let more: usize = parts.iter().map(Filled::length).sum();
+        // There may be many rounds, so none grows, which would take more memory than its records.
+        let has_room = |round: &mut Round| round.bytes.len() + more <= ROUND_BYTES;
+        let mut round = self
+            .rounds
+            .pop_back_if(has_room)
+            .unwrap_or_else(|| Round { at, bytes: Vec::with_capacity(more.max(ROUND_BYTES)) });
+        for (ring, part) in self.rings.iter_mut().zip(parts) {
+            ring.drain(part, &mut round.bytes);
         }
         round.at = at;
-        self.bytes += round.bytes.len() - before;
+        self.bytes += more;
         self.rounds.push_back(round);
     }
 }

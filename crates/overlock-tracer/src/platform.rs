@@ -85,6 +85,19 @@ fn check(result: i32) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// The part of a ring that is filled, by the kernel's count of bytes.
+#[derive(Debug)]
+pub(crate) struct Filled {
+    start: u64,
+    end: u64,
+}
+
+impl Filled {
+    pub(crate) fn length(&self) -> usize {
+        self.end.saturating_sub(self.start) as usize
+    }
+}
+
 /// The ring into which the kernel writes records.
 #[derive(Debug)]
 pub(crate) struct Ring {
@@ -113,21 +126,30 @@ impl Ring {
         Ok(Ring { base: base.cast(), page, size })
     }
 
-    /// Appends what the kernel has written since the last call to `bytes`.
-    pub(crate) fn drain(&mut self, bytes: &mut Vec<u8>) {
+    /// Returns the head, which the kernel moves, and the tail.
+    fn words(&self) -> (&AtomicU64, &AtomicU64) {
         let header = self.base.cast::<sys::bindings::perf_event_mmap_page>();
-        // SAFETY: the first page is this structure. The kernel and this thread access both words
-        // only atomically.
-        let (head, tail) = unsafe {
+        // SAFETY: the first page is this structure, and lasts as long as `self`. The kernel and this
+        // process access both words only atomically.
+        unsafe {
             (
                 AtomicU64::from_ptr(&raw mut (*header).data_head),
                 AtomicU64::from_ptr(&raw mut (*header).data_tail),
             )
-        };
+        }
+    }
+
+    /// Returns what the kernel has written and was not drained yet.
+    pub(crate) fn filled(&self) -> Filled {
+        let (head, tail) = self.words();
         // ORDERING: pairs with the kernel's barrier between a record and the head behind it.
         let end = head.load(Acquire);
-        let start = tail.load(Relaxed);
-        let (from, length) = (start as usize & (self.size - 1), (end - start) as usize);
+        Filled { start: tail.load(Relaxed), end }
+    }
+
+    /// Appends what this ring was filled with to `bytes`, and makes room for as much.
+    pub(crate) fn drain(&mut self, part: Filled, bytes: &mut Vec<u8>) {
+        let (from, length) = (part.start as usize & (self.size - 1), part.length());
         let first = length.min(self.size - from);
         // SAFETY: both ranges lie in the ring behind the first page, and the kernel writes only
         // beyond the head until the tail moves.
@@ -137,7 +159,7 @@ impl Ring {
             bytes.extend_from_slice(std::slice::from_raw_parts(data, length - first));
         }
         // ORDERING: pairs with the kernel's load of the tail: the bytes are read before it moves.
-        tail.store(end, Release);
+        self.words().1.store(part.end, Release);
     }
 }
 
