@@ -42,7 +42,7 @@ fn ends(point: &Point) -> Option<Interval> {
     point.ops_per_s.filter(|_| point.samples.len() != 1)
 }
 
-/// Makes [`COLUMNS`], each of its name, its unit, what it means, and how to get it. A ratio makes two
+/// Makes [`COLUMNS`], each of name, unit, what it means, and how to get it. A ratio makes two
 /// more, for the ends of its interval.
 macro_rules! columns {
     (
