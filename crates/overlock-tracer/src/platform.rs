@@ -129,8 +129,8 @@ impl Ring {
     /// Returns the head, which the kernel moves, and the tail.
     fn words(&self) -> (&AtomicU64, &AtomicU64) {
         let header = self.base.cast::<sys::bindings::perf_event_mmap_page>();
-        // SAFETY: the first page is this structure, and lasts as long as `self`. All accesses to both
-        // words, by the kernel too, are atomic.
+        // SAFETY: the first page is this structure, and lasts as long as `self`. All accesses to
+        // both words, by the kernel too, are atomic.
         unsafe {
             (
                 AtomicU64::from_ptr(&raw mut (*header).data_head),
