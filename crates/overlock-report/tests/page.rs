@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Is a page complete, true to its records, safe to open, and clear about what it could not read?
 
+mod support {
+    pub(crate) mod records;
+}
+
 use overlock_report::{Kind, Results};
 use scraper::{ElementRef, Html, Selector};
 use serde_json::{Value, json};
+use support::records::{experiment, point, run};
 
 /// Reads files, each with its name.
 fn read(files: &[(&str, &str)]) -> Results {
@@ -38,30 +43,6 @@ fn all<'a>(page: &'a Html, selector: &str) -> Vec<ElementRef<'a>> {
 
 fn texts(page: &Html, selector: &str) -> Vec<String> {
     all(page, selector).iter().map(|element| element.text().collect()).collect()
-}
-
-fn run(commit: &str) -> Value {
-    let machine = json!({"cpus": 2, "cpu_model": "Elbrus", "kernel": "6.1", "load_average": 0.1});
-    let command = ["overlock", "lab", "--locks", "hybrid,ticket"];
-    json!({"kind": "run", "version": "1.2.3", "commit": commit, "command": command, "seed": 7,
-           "machine": machine})
-}
-
-fn point(lock: &str, cpus: u64, ops: f64) -> Value {
-    json!({"kind": "point", "world": "kvm", "workload": "micro", "lock": lock, "policy": "none",
-           "cpus": cpus, "pcpus": 2, "cs_ns": 1000, "ncs_ns": 0, "seconds": 0.5,
-           "samples": [{}, {}, {}], "interval_coverage": 0.75, "jain": 0.987654,
-           "ops_per_s": {"median": ops, "low": 0.9 * ops, "high": 1.1 * ops},
-           "ops_per_cpu": {"min": 17, "avg": 20.5, "max": 31},
-           "wait_ns": {"p50": 111, "p99": 2222, "p999": 33333, "max": 444444},
-           "longest_stall_ns": 555555, "cpu_s_per_s": 1.75})
-}
-
-/// Four points of one run.
-fn experiment(commit: &str, faster: f64) -> Vec<Value> {
-    let points = [("hybrid", 2, 9e6), ("hybrid", 8, 8e6), ("ticket", 2, 7e6), ("ticket", 8, 3e4)];
-    let points = points.map(|(lock, cpus, ops)| point(lock, cpus, ops * faster));
-    [run(commit)].into_iter().chain(points).collect()
 }
 
 /// Collects every number in a record, at any depth.

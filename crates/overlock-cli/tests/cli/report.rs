@@ -2,7 +2,12 @@
 //! Does `report` read and write the files that it is told to, and say what it could not?
 //! The pages themselves are tested in `overlock-report`.
 
+#[path = "../../../overlock-report/tests/support/records.rs"]
+#[allow(dead_code, reason = "the tests of pages use more of it")]
+mod records;
+
 use crate::support::{Said, overlock, said};
+use records::{experiment, point, run};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::Write;
@@ -38,30 +43,6 @@ impl Desk {
         let said = said(&[&["report", "-o", page.to_str().unwrap()], &files[..], more].concat());
         (said, fs::read_to_string(page).ok())
     }
-}
-
-fn run(commit: &str) -> Value {
-    let machine = json!({"cpus": 2, "cpu_model": "Elbrus", "kernel": "6.1", "load_average": 0.1});
-    let command = ["overlock", "lab", "--locks", "hybrid,ticket"];
-    json!({"kind": "run", "version": "1.2.3", "commit": commit, "command": command, "seed": 7,
-           "machine": machine})
-}
-
-fn point(lock: &str, cpus: u64, ops: f64) -> Value {
-    json!({"kind": "point", "world": "kvm", "workload": "micro", "lock": lock, "policy": "none",
-           "cpus": cpus, "pcpus": 2, "cs_ns": 1000, "ncs_ns": 0, "seconds": 0.5,
-           "samples": [{}, {}, {}], "interval_coverage": 0.75, "jain": 0.987654,
-           "ops_per_s": {"median": ops, "low": 0.9 * ops, "high": 1.1 * ops},
-           "ops_per_cpu": {"min": 17, "avg": 20.5, "max": 31},
-           "wait_ns": {"p50": 111, "p99": 2222, "p999": 33333, "max": 444444},
-           "longest_stall_ns": 555555, "cpu_s_per_s": 1.75})
-}
-
-/// Four points of one run.
-fn experiment(commit: &str, faster: f64) -> Vec<Value> {
-    let points = [("hybrid", 2, 9e6), ("hybrid", 8, 8e6), ("ticket", 2, 7e6), ("ticket", 8, 3e4)];
-    let points = points.map(|(lock, cpus, ops)| point(lock, cpus, ops * faster));
-    [run(commit)].into_iter().chain(points).collect()
 }
 
 #[test]
