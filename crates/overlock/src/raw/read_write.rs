@@ -65,8 +65,8 @@
 //!   from a word that has room.
 //! * R2: `passed` is not zero only while the holder of the queue waits for the word; that CPU sets
 //!   it and clears it. A newcomer that takes the lock meanwhile counts, in the access that takes,
-//!   and may not if the count is full. Only the release that kicks a halted head makes room in the
-//!   count, at most once in a halt.
+//!   and may not if the count is full. Only a writer's release that kicks a halted head makes
+//!   room in the count, at most once in a halt.
 //! * R3: if `HALTED` is set, each release after which a writer would have room, and each that ends
 //!   `WRITER`, `UPGRADABLE` or `DUE`, kicks. So does a reader that leaves last if `U_HALTED` is
 //!   set.

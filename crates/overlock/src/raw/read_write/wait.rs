@@ -26,8 +26,10 @@
 //! # A head that wakes up
 //!
 //! A head that has halted is kicked by the last reader or the writer that leaves. The lock would
-//! lie idle until the head is awake, so that release lets 32 newcomers pass, in the access that
-//! clears `HALTED`. When the head is back it bars them again; after 16 halts, for good.
+//! lie idle until the head is awake, so a writer's release lets 32 newcomers pass, in the access
+//! that clears `HALTED`. When the head is back it bars them again; after 16 halts, for good. A
+//! reader's release lets none pass: one reader with long sections would keep the head and the crowd
+//! waiting for each of those halts.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 

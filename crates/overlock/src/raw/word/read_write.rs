@@ -219,7 +219,7 @@ impl RwWord {
     #[inline(always)]
     pub(crate) const fn left_by_last_reader(self) -> Option<Self> {
         if self.has_halted() && self.readers() == 1 {
-            Some(Self(self.0.wrapping_sub(READER)).kicking_head())
+            Some(Self(self.0.wrapping_sub(READER) & !HALTED))
         } else {
             None
         }
@@ -231,16 +231,13 @@ impl RwWord {
         self.0 & (HALTED | CROWD) != 0
     }
 
-    /// The writer leaves.
+    /// The writer leaves and kicks the queue head, if that has halted. Newcomers may pass it while
+    /// it wakes up.
     pub(crate) const fn left_by_writer(self) -> Self {
-        let left = Self(self.0 & !WRITER).kicking_head();
+        let passes =
+            if self.0 & HALTED != 0 && self.0 & PASSED == BARRED { Self::PASSES } else { 0 };
+        let left = Self((self.0 & !(WRITER | HALTED)) - passes * PASS);
         if left.invites_crowd() { Self(left.0 & !CROWD) } else { left }
-    }
-
-    /// The queue head, if it has halted, is kicked. Newcomers may pass it while it wakes up.
-    const fn kicking_head(self) -> Self {
-        let barred = self.0 & HALTED != 0 && self.0 & PASSED == BARRED;
-        Self((self.0 & !HALTED) - if barred { Self::PASSES * PASS } else { 0 })
     }
 
     /// The queue head is passed no more; with `for_good`, not even when it is kicked.
