@@ -18,7 +18,7 @@
 //! | `BIASED` | Readers may be counted elsewhere (`raw/read_write/bias.rs`). | a reader that has the queue | the queue head |
 //! | `FOLDING` | The queue head adds up the readers that were counted elsewhere. | the queue head | the queue head |
 //! | `CROWD` | Readers have halted outside the queue. | each of them | a CPU that finds room for readers |
-//! | `passed` | 0: no queue head waits. 63: it is passed no more. 62: nor now, but when it is kicked, 32 newcomers may pass it: it becomes 30, and each of them adds one. | the queue head; a release that kicks it; each CPU that passes it | the queue head |
+//! | `passed` | 0: no queue head waits. 63: it is passed no more. 62: nor now, but when a writer kicks it, 32 newcomers may pass it: it becomes 30, and each of them adds one. | the queue head; a writer that kicks it; each CPU that passes it | the queue head |
 //! | `readers` | How many hold the lock for reading, less those counted elsewhere: a signed number. | | |
 
 use core::sync::atomic::Ordering::{self, Relaxed};
