@@ -202,11 +202,14 @@ fn message(panic: &dyn Any) -> String {
 /// What each CPU does in a model.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan {
-    /// How many critical sections each CPU enters.
+    /// How many critical sections each part enters. Each is a CPU's.
     pub(crate) sections: &'static [usize],
-    /// CPU 0 holds the lock before the others start: that is its first critical section.
-    pub(crate) held: bool,
-    /// CPUs from this number on first wait until `deadline_ns`, and then without limit.
+    /// The CPU that plays the first part, if it begins with the lock: that is then its first
+    /// critical section. Loom prefers CPUs with low numbers, so if this is the last one, the others
+    /// queue and halt in the first executions; if it is the first, they come too late for that, and
+    /// steal.
+    pub(crate) held: Option<usize>,
+    /// Parts from this number on first wait until `deadline_ns`, and then without limit.
     pub(crate) timed: usize,
     pub(crate) deadline_ns: u64,
     /// Whether CPUs let others run in between.
@@ -219,7 +222,7 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) const PLAIN: Self = Self {
         sections: &[1, 1],
-        held: false,
+        held: None,
         timed: CPUS,
         deadline_ns: 0,
         busy: false,
@@ -279,13 +282,15 @@ pub(crate) fn sections<L: RawLock + 'static>(
     explore(plan.preemptions, depth, move || {
         platform::open(plan.world, plan.sections.len());
         let scene = Scene::new(plan.sections.iter().sum(), make, watch());
-        if plan.held && !scene.lock.is_locked() {
+        if plan.held.is_some() && !scene.lock.is_locked() {
             scene.lock.lock();
         }
-        platform::run(plan.sections.len(), move |cpu| {
-            for section in 0..plan.sections[cpu] {
-                if cpu > 0 || section > 0 || !plan.held {
-                    take(&scene.lock, cpu, &plan);
+        let cpus = plan.sections.len();
+        platform::run(cpus, move |cpu| {
+            let part = (cpu + cpus - plan.held.unwrap_or(0)) % cpus;
+            for section in 0..plan.sections[part] {
+                if part > 0 || section > 0 || plan.held.is_none() {
+                    take(&scene.lock, part, &plan);
                 }
                 scene.section();
             }
@@ -296,13 +301,13 @@ pub(crate) fn sections<L: RawLock + 'static>(
 }
 
 /// Waits without limit.
-pub(crate) fn lock<L: RawLock>(lock: &L, _cpu: usize, _plan: &Plan) {
+pub(crate) fn lock<L: RawLock>(lock: &L, _part: usize, _plan: &Plan) {
     lock.lock();
 }
 
 /// Waits until the deadline of the plan, then without limit.
-pub(crate) fn timed<L: RawTimedLock>(lock: &L, cpu: usize, plan: &Plan) {
-    if cpu < plan.timed {
+pub(crate) fn timed<L: RawTimedLock>(lock: &L, part: usize, plan: &Plan) {
+    if part < plan.timed {
         return lock.lock();
     }
     if !lock.try_lock_until(plan.deadline_ns) {

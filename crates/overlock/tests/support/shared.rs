@@ -369,7 +369,7 @@ models! {
         [PvWaitHead, PvKickUnlock], ["upgrade.rs halt_to_upgrade update"];
     rw_upgrade_token: on Halting, Unbiased, TOKEN, Some(3), &[&[Upgrade], &[Read]],
         [PvWaitHead, PvKickUnlock], ["upgrade.rs halt_to_upgrade update"];
-    rw_upgrade_three: on Halting, Unbiased, FUTEX, Some(2), &[&[Upgrade], &[Read], &[Write]],
+    rw_upgrade_three: on Halting, Unbiased, FUTEX, Some(2), &[&[Write], &[Read], &[Upgrade]],
         [PvWaitHead, PvKickUnlock], ["upgrade.rs halt_to_upgrade update"];
     rw_upgrade_both: on Halting, Unbiased, FUTEX, Some(2), &[&[Upgrade], &[Upgrade]],
         [PvWaitHead, PvKickUnlock], [];

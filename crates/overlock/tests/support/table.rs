@@ -35,7 +35,7 @@ const TIMEOUT: World = World { timeouts: true, ..World::PLAIN };
 
 const TWO: Plan = Plan { preemptions: None, ..Plan::PLAIN };
 const AGAIN: Plan = Plan { sections: &[2, 1], preemptions: Some(3), ..Plan::PLAIN };
-const THREE: Plan = Plan { sections: &[1, 1, 1], held: true, ..Plan::PLAIN };
+const THREE: Plan = Plan { sections: &[1, 1, 1], held: Some(2), ..Plan::PLAIN };
 const BEHIND: Plan = Plan { sections: &[2, 1, 1], ..THREE };
 
 macro_rules! models {
@@ -230,7 +230,7 @@ models! {
         [PvLockStealing, PvWaitHead, PvWaitNode], ["queue.rs try_take cas"];
     hybrid_three: hybrid on Halting, lock, nobody_passes, Plan { world: FUTEX, preemptions: Some(3), ..THREE },
         [PvLockStealing, PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs promote_asleep compare_exchange", "node.rs release store"];
-    hybrid_three_token: hybrid on Halting, lock, nobody_passes, Plan { world: TOKEN, preemptions: Some(1), ..THREE },
+    hybrid_three_token: hybrid on Halting, lock, nobody_passes, Plan { world: TOKEN, preemptions: Some(1), held: Some(0), ..THREE },
         [PvLockStealing, PvWaitHead, PvWaitNode], [];
     hybrid_three_spurious: hybrid on Halting, lock, nobody_passes, Plan { world: SPURIOUS, ..THREE },
         [PvSpuriousWakeup, PvWaitAgain], [];
@@ -254,13 +254,13 @@ models! {
         [PvWaitHead, PvKickWake], ["queue.rs unlock clear_low_byte", "the fast path takes the lock past a queue"];
     hybrid_cheap_disabled: hybrid on Cheap, lock, nobody_passes, Plan { world: World { tick_ns: 30_000, ..FUTEX }, preemptions: Some(2), ..AGAIN },
         [PvLockStealing], ["queue.rs unlock clear_low_byte", "the fast path takes the lock past a queue"];
-    hybrid_cheap_three: hybrid on Cheap, lock, nobody_passes, Plan { world: FUTEX, ..THREE },
+    hybrid_cheap_three: hybrid on Cheap, lock, nobody_passes, Plan { world: FUTEX, held: Some(0), ..THREE },
         [PvWaitHead, PvWaitNode, PvKickWake], ["queue.rs unlock clear_low_byte", "the fast path takes the lock past a queue"];
     hybrid_cheap_addr: hybrid on CheapByAddress, lock, nobody_passes, Plan { world: FUTEX, preemptions: Some(3), ..TWO },
         [PvWaitHead, PvKickWake], ["queue.rs unlock clear_low_byte", "a cheap release misses a waiter"];
     hybrid_cheap_timed: hybrid on Cheap, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 25_000_000, preemptions: Some(2), ..AGAIN },
         [LockTimeout], ["queue.rs unlock clear_low_byte"];
-    hybrid_cheap_left: hybrid on Cheap, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 1, held: true, ..AGAIN },
+    hybrid_cheap_left: hybrid on Cheap, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 1, held: Some(1), ..AGAIN },
         [LockTimeout, PvWaitHead], ["queue.rs unlock clear_low_byte", "hand_off.rs give_up update"];
     hybrid_cheap_refused: hybrid on Cheap, lock, nobody_passes, Plan { world: World { barrier: Barrier::Refused, ..FUTEX }, preemptions: Some(3), ..TWO },
         [LockSlowpath], ["queue.rs unlock clear_low_byte"];
