@@ -1,5 +1,5 @@
-//! Restartable sequences under signals: a timer interrupts a thread at arbitrary instructions, in
-//! the middle of sequences too, and the handler itself takes locks.
+//! Restartable sequences under signals: a fault interrupts a sequence at its look and at its store;
+//! a timer interrupts a thread at arbitrary instructions, and the handler itself takes locks.
 //!
 //! The handler only tries a lock that the interrupted thread may hold; it waits for the others.
 
@@ -11,11 +11,12 @@ mod support {
     pub(crate) mod skip;
 }
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
-use overlock::platform::{CheapRelease, Platform, Threads};
+use overlock::platform::{CheapRelease, Threads};
 use overlock::{ConstLock, Hybrid, Mutex, Queued, TestAndSet, Ticket};
 use support::likeness::{Sequences, Torn, TornRelease, tear};
 use support::oracle::{self, Verdict};
@@ -83,84 +84,85 @@ fn sequences_are_armed(what: &str) -> bool {
 }
 
 const FLAG: u32 = 1 << 31;
+const HELD: u32 = 1;
 
-/// A word that is held and released, and what its thread is doing.
-struct Released {
-    word: AtomicU32,
-    releasing: AtomicBool,
-    signals: AtomicU32,
-    flagged: AtomicU32,
+std::thread_local! {
+    /// The page whose faults this thread handles, and what the handler adds to the page's word.
+    static PAGE: Cell<usize> = const { Cell::new(0) };
+    static ADDED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Every second time, sets the flag of the word whose release it interrupts, and cuts that release
-/// off.
-fn flags(scene: *const ()) {
-    // SAFETY: the scene of `interrupted_releases`, which is never freed.
-    let scene = unsafe { &*scene.cast::<Released>() };
-    let turn = scene.signals.fetch_add(1, SeqCst);
-    let held = scene.word.load(SeqCst) == 1;
-    if turn % 2 == 0 && held && scene.releasing.load(SeqCst) {
-        scene.word.fetch_or(FLAG, SeqCst);
-        assert!(Sequences::membarrier());
-        scene.flagged.fetch_add(1, SeqCst);
+const PAGE_SIZE: usize = 4096;
+
+/// Allows these accesses to a page, and no others.
+fn allow(page: usize, accesses: libc::c_int) {
+    // SAFETY: the caller has mapped the page, and nothing else is on it.
+    assert_eq!(unsafe { libc::mprotect(page as *mut _, PAGE_SIZE, accesses) }, 0);
+}
+
+/// Sets a flag of the word at which the thread has faulted, as a waiter does.
+extern "C" fn add(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: the kernel tells of a fault.
+    let at = unsafe { (*info).si_addr() } as usize;
+    let page = PAGE.get();
+    if page == 0 || at - at % PAGE_SIZE != page {
+        // SAFETY: another's fault comes again, and ends the process.
+        unsafe { libc::signal(libc::SIGSEGV, libc::SIG_DFL) };
+        return;
     }
+    allow(page, libc::PROT_READ | libc::PROT_WRITE);
+    // SAFETY: the word is at the start of the page, and can be accessed now.
+    unsafe { &*(page as *const AtomicU32) }.fetch_or(ADDED.get(), SeqCst);
+    assert!(!Threads::has_restartable_sequences() || Sequences::membarrier());
 }
 
-/// What happened to releases that signals interrupted.
-#[derive(Debug, Default)]
-struct Seen {
-    /// How often the handler set the flag before the word was released.
-    flagged: u32,
-    /// How often the release then did not see the flag.
-    missed: u32,
-    /// How often a release was refused for no reason other than a signal.
-    cut: u32,
+/// Releases a word on a page that allows only these accesses: the handler interrupts the release at
+/// the first other one, and sets bits there. Returns whether it was released, and the word.
+fn interrupted_release(
+    release: fn(&AtomicU32) -> bool,
+    accesses: libc::c_int,
+    added: u32,
+) -> (bool, u32) {
+    let (all, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new page; and all-zero bytes are a value of the structure, whose handler is of the
+    // kind that SA_SIGINFO asks for.
+    let page = unsafe {
+        let mut what: libc::sigaction = std::mem::zeroed();
+        what.sa_sigaction = add as *const () as usize;
+        what.sa_flags = libc::SA_SIGINFO;
+        assert_eq!(libc::sigaction(libc::SIGSEGV, &raw const what, std::ptr::null_mut()), 0);
+        libc::mmap(std::ptr::null_mut(), PAGE_SIZE, all, kind, -1, 0)
+    };
+    assert_ne!(page, libc::MAP_FAILED);
+    // SAFETY: the page is aligned, never unmapped, and zero.
+    let word = unsafe { &*page.cast::<AtomicU32>() };
+    word.store(HELD, SeqCst);
+    PAGE.set(page as usize);
+    ADDED.set(added);
+    allow(page as usize, accesses);
+    let released = release(word);
+    PAGE.set(0);
+    (released, word.load(SeqCst))
 }
 
-/// Releases a word by `release` until `enough` accepts what signals have hit, or for two minutes:
-/// on a busy machine, signals hit what follows a switch, and hardly ever a sequence.
-fn interrupted_releases(release: fn(&AtomicU32) -> bool, enough: fn(&Seen) -> bool) -> Seen {
-    let scene: &'static Released = Box::leak(Box::new(Released {
-        word: AtomicU32::new(0),
-        releasing: AtomicBool::new(false),
-        signals: AtomicU32::new(0),
-        flagged: AtomicU32::new(0),
-    }));
-    let mut seen = Seen::default();
-    let interrupts = Interrupts::new(scene, flags, Duration::from_micros(40));
-    let end = Threads::now_ns() + 120_000_000_000;
-    while !enough(&seen) && Threads::now_ns() < end {
-        for _ in 0..1_000 {
-            scene.word.store(1, SeqCst);
-            scene.releasing.store(true, SeqCst);
-            let released = release(&scene.word);
-            scene.releasing.store(false, SeqCst);
-            let flagged = scene.word.swap(0, SeqCst) & FLAG != 0;
-            seen.missed += u32::from(flagged && released);
-            seen.cut += u32::from(!flagged && !released);
-        }
-        seen.flagged = scene.flagged.load(SeqCst);
-    }
-    drop(interrupts);
-    seen
-}
-
+/// Between the look and the store too, and whether or not the handler changes anything.
 #[test]
 fn p11_a_handler_cuts_off_the_sequence_that_it_interrupts() {
     if !sequences_are_armed("whether a handler cuts off what it interrupts") {
         return;
     }
-    let seen = interrupted_releases(Sequences::clear_low_byte, |seen| {
-        seen.flagged >= 1_000 && seen.cut >= 2
-    });
-    assert_eq!(seen.missed, 0, "{seen:?}");
-    assert!(seen.flagged > 0 && seen.cut > 0, "no signal hit a sequence in two minutes: {seen:?}");
+    for accesses in [libc::PROT_NONE, libc::PROT_READ] {
+        for added in [0, FLAG] {
+            let seen = interrupted_release(Sequences::clear_low_byte, accesses, added);
+            assert_eq!(seen, (false, HELD | added), "interrupted with {accesses} allowed");
+        }
+    }
 }
 
 #[test]
 fn a_look_and_a_store_that_nothing_cuts_off_are_found() {
-    let seen = interrupted_releases(TornRelease::torn, |seen| seen.missed > 0);
-    assert!(seen.missed > 0 && seen.cut == 0, "{seen:?}");
+    let seen = interrupted_release(TornRelease::torn, libc::PROT_READ, FLAG);
+    assert_eq!(seen, (true, FLAG), "the flag is set, and the release has missed it");
 }
 
 /// Locks of one kind, and the threads that take them: a thread, the handler that interrupts it, and
