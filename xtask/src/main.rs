@@ -148,6 +148,8 @@ fn verify(time: &str) -> Result<bool> {
     let mut sound = run(cargo().args(long).env("OVERLOCK_VERIFY", "long"))?;
     let preload = ["test", "--release", "-p", "overlock-preload", "--test", "preload"];
     sound &= run(cargo().args(preload).env("OVERLOCK_VERIFY", "long"))?;
+    let verdicts = ["test", "--release", "-p", "overlock-cli", "--test", "cli", "the_verdicts"];
+    sound &= run(cargo().args(verdicts).env("OVERLOCK_VERIFY", "long"))?;
     if !run(cargo().args(["build", "--release", "-p", "overlock-cli"]))? {
         bail!("the command line tool does not build");
     }
