@@ -20,18 +20,22 @@ impl<T: Copy + Into<u32>> Word<T> {
     /// off in between.
     #[track_caller]
     fn sequence(&self, new: impl Fn(T, T) -> Option<T>) -> bool {
-        let (address, site) = (self.address(), Location::caller());
         calls::begin_sequence();
         let seen = self.act(Access::Load, Relaxed, |_| None);
-        if new(seen, seen).is_none() {
-            return false;
-        }
+        new(seen, seen).is_some() && self.commit(|found| new(seen, found))
+    }
+
+    /// The last step of a sequence: stores what `new` makes of the cell's value, unless the
+    /// sequence was cut off.
+    #[track_caller]
+    pub(crate) fn commit(&self, new: impl Fn(T) -> Option<T>) -> bool {
+        let (address, site) = (self.address(), Location::caller());
         calls::step_onto(site, Some(Arena::offset(address)));
         if calls::is_cut_off() {
             return false;
         }
         let found = self.peek();
-        let Some(stored) = new(seen, found) else { return false };
+        let Some(stored) = new(found) else { return false };
         self.poke(stored);
         let touch = Touch { address, access: Access::Store, order: Ordering::Release, site };
         Injected::sees(&touch, (), found.into(), Some(stored.into()));

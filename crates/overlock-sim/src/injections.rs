@@ -33,7 +33,8 @@ fn roles(
     subject: &'static Subject,
     most: fn(&Script) -> usize,
 ) -> impl Iterator<Item = (usize, usize)> {
-    let scripts = SCRIPTS.iter().enumerate().filter(|(_, of)| of.pair == subject.is_mixed());
+    let scripts =
+        SCRIPTS.iter().enumerate().filter(|(_, of)| of.fits(subject.is_mixed(), subject.kind.role));
     scripts.flat_map(move |(script, of)| (0..most(of)).map(move |role| (script, role)))
 }
 

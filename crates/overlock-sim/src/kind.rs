@@ -1,26 +1,44 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a lock is to the machine: what its CPUs do with it, and what it promises.
 
-use crate::world::Verb;
+use crate::world::{Hold, Verb};
 
 /// A lock, as the machine's CPUs use it.
 pub(crate) trait Verbs {
-    fn lock(&self) {
+    fn lock(&self, _hold: Hold) {
         unreachable!("no lock")
     }
-    fn try_lock(&self) -> bool {
+    fn try_lock(&self, _hold: Hold) -> bool {
         unreachable!("no lock")
     }
-    fn try_lock_until(&self, _deadline_ns: u64) -> bool {
+    fn try_lock_until(&self, _hold: Hold, _deadline_ns: u64) -> bool {
         unreachable!("no lock that can be timed")
     }
-    /// Releases the lock, which the caller holds.
-    fn unlock(&self) {
+    /// Releases the lock, which the caller holds for this.
+    fn unlock(&self, _hold: Hold) {
         unreachable!("no lock")
     }
     /// Releases the lock in favour of the queue head, if the lock can do that.
-    fn unlock_fair(&self) {
-        self.unlock();
+    fn unlock_fair(&self, hold: Hold) {
+        self.unlock(hold);
+    }
+    /// Waits until no other CPU reads the lock, which the caller holds as upgradable, and then
+    /// holds it to write. Returns false if the deadline passed first.
+    fn upgrade(&self, _deadline_ns: Option<u64>) -> bool {
+        unreachable!("no read-write lock")
+    }
+    /// Goes on reading the lock, which the caller holds for `from`.
+    fn downgrade(&self, _from: Hold) {
+        unreachable!("no read-write lock")
+    }
+    /// For a monitor, whose lock the caller holds: waits for a notification. Returns false if the
+    /// deadline passed first.
+    fn wait(&self, _deadline_ns: Option<u64>) -> bool {
+        unreachable!("no monitor")
+    }
+    /// For a monitor: notifies one waiter, or all.
+    fn notify(&self, _all: bool) {
+        unreachable!("no monitor")
     }
     /// For a shared value: performs `verb`, and returns the number of a refresh, or `None` if the
     /// value is torn. `compute` begins a refresh and returns its number.
@@ -33,10 +51,22 @@ pub(crate) trait Verbs {
 #[derive(Clone, Copy)]
 pub(crate) struct Kind {
     pub(crate) timed: bool,
-    /// Whether it is not a lock, but a value that CPUs share.
-    pub(crate) shared: bool,
+    pub(crate) role: Role,
     pub(crate) promise: Promise,
     pub(crate) place: fn(*mut u8) -> &'static dyn Verbs,
+}
+
+/// What CPUs do with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// They lock it.
+    Lock,
+    /// It is a value that they share.
+    Value,
+    /// They lock it to read or to write.
+    ReadWrite,
+    /// It is a lock with a condition variable: they give tokens, and wait for tokens to take.
+    Monitor,
 }
 
 /// The meaning of a lock's words, as far as oracles read them. It comes from the locks'
@@ -52,6 +82,12 @@ pub(crate) enum Layout {
     Queue,
     /// `ticket.rs`: the next ticket in a second cell.
     Ticket,
+    /// `word/read_write.rs`: the number of readers from bit 14 on, `passed` in bits 8 to 13,
+    /// `CROWD` in bit 7, `FOLDING` in bit 6, `BIASED` in bit 5, `DUE` in bit 2, `UPGRADABLE` in bit
+    /// 1, `WRITER` in bit 0. The second cell is the queue: its holder is the queue head.
+    ReadWrite,
+    /// All cells are zero while no CPU uses it.
+    Blank,
 }
 
 /// Which absent CPUs a lock survives: while one of the others has a processor, a free lock is

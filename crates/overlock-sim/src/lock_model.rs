@@ -83,6 +83,16 @@ pub(crate) struct LockModel {
     pub(crate) begun: u32,
     /// For a shared value, the newest refresh whose result some CPU has got.
     pub(crate) known: u32,
+    /// For a read-write lock, the CPUs that read it, once for each time they have taken it.
+    pub(crate) readers: Vec<usize>,
+    /// The one that may upgrade.
+    pub(crate) upgradable: Option<usize>,
+    /// The CPU that holds the queue of a read-write lock.
+    pub(crate) queue_holder: Option<usize>,
+    /// For a monitor, how many tokens there are to take.
+    pub(crate) tokens: u32,
+    /// How many CPUs have given tokens and are yet to notify, or are about to.
+    pub(crate) notifiers: u32,
 }
 
 impl LockModel {
@@ -105,13 +115,18 @@ impl LockModel {
             owed: 0,
             begun: 0,
             known: 0,
+            readers: Vec::new(),
+            upgradable: None,
+            queue_holder: None,
+            tokens: 0,
+            notifiers: 0,
         }
     }
 
     /// Whether no CPU holds the lock by right, according to its words.
     pub(crate) fn is_free(&self) -> bool {
         match self.kind.promise.layout {
-            Layout::Opaque => true,
+            Layout::Opaque | Layout::ReadWrite | Layout::Blank => true,
             Layout::Bit | Layout::Queue => self.word & LOCKED == 0,
             // Bit 0 of the ticket served is a flag.
             Layout::Ticket => {

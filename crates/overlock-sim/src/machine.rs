@@ -39,12 +39,14 @@ use crate::lock_model::LockModel;
 use crate::memory::Memory;
 use crate::script::Script;
 use crate::trace::{self, Trace, What};
-use crate::world::{CPUS, Verb, World};
+use crate::world::{CPUS, Hold, Verb, World};
 use overlock_world::Rng;
 
 pub(crate) mod calls;
+mod family;
 mod inject;
 mod oracles;
+mod stuck;
 pub(crate) mod wait;
 
 /// How often the machine checks for a stuck lock in the time for which a lock may be stuck.
@@ -67,6 +69,8 @@ pub(crate) struct Op {
     pub(crate) generation: u32,
     /// The verb that began it; `None` for a release.
     pub(crate) verb: Option<Verb>,
+    /// What the lock is asked for.
+    pub(crate) hold: Hold,
     pub(crate) deadline: Option<u64>,
     /// How deep interrupts were nested when it began.
     pub(crate) level: u8,

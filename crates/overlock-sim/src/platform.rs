@@ -21,8 +21,9 @@ use std::panic::Location;
 use std::sync::atomic::Ordering;
 
 use overlock::atomic::Atomic;
-use overlock::platform::{Bucket, CheapRelease, Costs, Cpu, Platform, Slot};
+use overlock::platform::{Bias, BiasPace, Bucket, CheapRelease, Costs, Cpu, Platform, Slot};
 
+use crate::arena::Arena;
 use crate::cell::{Cell32, Numbers, Renumbered};
 use crate::machine::calls::{self, Word};
 use crate::machine::wait::{self, Whom};
@@ -37,6 +38,8 @@ pub(crate) trait Waiting: Send + Sync + std::fmt::Debug + 'static {
     const CHEAP: bool = false;
     /// Whether `membarrier` does what it promises.
     const FENCES: bool = true;
+    /// Whether kicks arrive.
+    const KICKS: bool = true;
     /// See [`Platform::waits`].
     const ON: bool = Self::WAITS;
     /// See [`Costs::reserved_ns`]. For ever: what ends a reservation breaks the order that oracles
@@ -61,6 +64,9 @@ pub(crate) struct Cheap;
 /// Like [`Cheap`], but `membarrier` does nothing.
 #[derive(Debug)]
 pub(crate) struct Unfenced;
+/// Like [`ByAddress`], but kicks are lost.
+#[derive(Debug)]
+pub(crate) struct Kickless;
 /// CPUs could halt, but waiting is switched off.
 #[derive(Debug)]
 pub(crate) struct SwitchedOff;
@@ -94,6 +100,12 @@ impl Waiting for Unfenced {
     const BY_ADDRESS: bool = true;
     const CHEAP: bool = true;
     const FENCES: bool = false;
+    type Word = Word<u32>;
+}
+impl Waiting for Kickless {
+    const WAITS: bool = true;
+    const BY_ADDRESS: bool = true;
+    const KICKS: bool = false;
     type Word = Word<u32>;
 }
 impl Waiting for SwitchedOff {
@@ -151,6 +163,67 @@ unsafe impl<W: Waiting> CheapRelease<W::Word, Word<u16>> for Sequences<W> {
             calls::membarrier(Location::caller());
         }
         true
+    }
+}
+
+/// CPUs note the read-write locks that they read, in two steps like a cheap release.
+#[derive(Debug)]
+pub(crate) struct Noted;
+
+/// The name of a lock in a note.
+fn name<T>(word: *const T) -> u32 {
+    Arena::offset(word.addr()) | 1 << 31
+}
+
+// SAFETY: `enter` and `leave` are sequences, which `membarrier` cuts off, where it does what it
+// promises; a note is taken by one of `leave`, `retract` and `take`, which change the same cell.
+unsafe impl<W: Waiting> Bias<Inject<W>> for Noted {
+    const EXISTS: bool = true;
+    type Pace = BiasPace;
+    const NEW: BiasPace = BiasPace::new();
+
+    #[track_caller]
+    fn enter(word: &W::Word, biased: u32) -> bool {
+        let name = name(word);
+        let Some(place) = calls::own_note(name) else { return false };
+        calls::begin_sequence();
+        word.load(Ordering::Acquire) & biased != 0
+            && place.load(Ordering::Relaxed) == 0
+            && place.commit(|_| Some(name))
+    }
+
+    #[track_caller]
+    fn leave(word: &W::Word, biased: u32) -> bool {
+        let name = name(word);
+        let Some(place) = calls::own_note(name) else { return false };
+        calls::begin_sequence();
+        word.load(Ordering::Acquire) & biased != 0
+            && place.load(Ordering::Relaxed) == name
+            && place.commit(|_| Some(0))
+    }
+
+    fn retract(word: *const W::Word) -> bool {
+        let name = name(word);
+        calls::own_note(name).is_some_and(|place| {
+            place.compare_exchange(name, 0, Ordering::Release, Ordering::Relaxed).is_ok()
+        })
+    }
+
+    fn cut_off() {
+        Sequences::<W>::membarrier();
+    }
+
+    fn take(word: *const W::Word) -> u32 {
+        let name = name(word);
+        let takes = |place: &&Word<u32>| {
+            place.load(Ordering::Relaxed) == name
+                && place.compare_exchange(name, 0, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        };
+        calls::notes(name).filter(takes).count() as u32
+    }
+
+    fn pace(kept: &BiasPace) -> Option<&BiasPace> {
+        Some(kept)
     }
 }
 
@@ -217,7 +290,9 @@ unsafe impl<W: Waiting> Platform for Inject<W> {
     }
 
     fn kick_every(word: *const W::Word) {
-        wait::kick(word.addr(), Whom::Every);
+        if W::KICKS {
+            wait::kick(word.addr(), Whom::Every);
+        }
     }
 
     fn now_ns() -> u64 {

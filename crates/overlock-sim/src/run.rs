@@ -8,14 +8,17 @@ use overlock::counters::Event;
 use crate::arena::Arena;
 use crate::failure::Failure;
 use crate::faults::Faults;
-use crate::kind::Kind;
+use crate::kind::{Kind, Role, Verbs};
 use crate::machine::calls::{self, with};
 use crate::machine::{Machine, Program};
 use crate::plan::Plan;
 use crate::script::{SCRIPTS, injected_faults};
 use crate::subject::Subject;
-use crate::world::{Verb, World};
+use crate::world::{Hold, Verb, World};
 use overlock_world::Rng;
+
+mod monitor;
+mod sharing;
 
 /// The number of steps after which a script, which is much shorter, counts as endless.
 const SCRIPT_STEPS: u64 = 5_000_000;
@@ -110,6 +113,9 @@ pub fn torture(subject: &'static Subject, seed: u64, steps: u64) -> Report {
 struct Job {
     lock: usize,
     verb: Verb,
+    hold: Hold,
+    /// Whether it changes what it holds the lock for in the middle.
+    changes: bool,
     timeout_ns: u64,
     on_its_way_ns: u64,
     hold_ns: u64,
@@ -126,14 +132,20 @@ fn task(cpu: usize) {
         Some(script) => {
             let part = with(|m| script.part(cpu, m.waits));
             calls::spend(part.arrives_ns);
+            if with(|m| m.locks[0].kind.role == Role::Monitor) {
+                return monitor::play(script, part, cpu);
+            }
             for round in 0..part.rounds {
                 let first = round == 0;
                 let lock = part.locks[usize::from(!first)];
-                let Kind { timed, shared, .. } = *with(|m| m.locks[lock].kind);
+                let Kind { timed, role, .. } = *with(|m| m.locks[lock].kind);
                 let timed = timed && first && part.timeout_ns > 0;
+                let timed = timed || cpu == 2 && role == Role::Value;
                 perform(Job {
                     lock,
-                    verb: if timed || cpu == 2 && shared { Verb::Until } else { Verb::Lock },
+                    verb: if timed { Verb::Until } else { Verb::Lock },
+                    hold: part.hold,
+                    changes: part.changes,
                     timeout_ns: part.timeout_ns,
                     on_its_way_ns: part.on_its_way_ns,
                     hold_ns: part.hold_ns[usize::from(!first)],
@@ -148,6 +160,9 @@ fn task(cpu: usize) {
                 let ns = with(|m| m.world.pause.draw(&mut m.rng));
                 calls::compute(ns);
             }
+            if cpu == 0 {
+                monitor::release_all();
+            }
         }
     }
 }
@@ -156,6 +171,8 @@ impl Job {
     const PLAIN: Self = Self {
         lock: 0,
         verb: Verb::Lock,
+        hold: Hold::Write,
+        changes: false,
         timeout_ns: 0,
         on_its_way_ns: 0,
         hold_ns: 0,
@@ -189,6 +206,8 @@ fn choose(m: &mut Machine, level: usize) -> Option<Job> {
     Some(Job {
         lock,
         verb: verb(m),
+        hold: sharing::hold(m, lock),
+        changes: m.locks[lock].kind.role == Role::ReadWrite && m.rng.one_in(3),
         timeout_ns: m.world.timeout.draw(&mut m.rng),
         on_its_way_ns: 0,
         hold_ns: m.world.hold.draw(&mut m.rng),
@@ -220,7 +239,7 @@ struct NoClock;
 fn ask(job: Job) {
     let (verbs, verb, known, begun, fails) = with(|m| {
         let verb = if m.script.is_some() && m.cpu() == 3 { Verb::Last } else { job.verb.shared() };
-        m.begin_lock(job.lock, verb, None);
+        m.begin_lock(job.lock, verb, None, Hold::Read);
         let model = &m.locks[job.lock];
         let (verbs, known, begun) = (model.verbs, model.known, model.begun);
         (verbs, verb, known, begun, m.rng.one_in(m.world.nest_one_in))
@@ -245,42 +264,61 @@ fn ask(job: Job) {
 
 /// Acquires, works, releases.
 fn perform(job: Job) {
-    if with(|m| m.locks[job.lock].kind.shared) {
-        return ask(job);
+    match with(|m| m.locks[job.lock].kind.role) {
+        Role::Value => return ask(job),
+        Role::Monitor => return monitor::perform(job),
+        Role::Lock | Role::ReadWrite => {}
     }
+    if !acquire(job) {
+        return;
+    }
+    calls::compute(job.hold_ns);
+    let hold = if job.changes { sharing::change(job) } else { job.hold };
+    if let Some(lock) = job.inner.filter(|&lock| with(|m| is_usable(m, lock))) {
+        let hold = with(|m| sharing::hold(m, lock));
+        perform(Job { lock, inner: None, hold, ..job });
+    }
+    release(job.lock, hold);
+}
+
+/// Takes a lock. Returns whether it did.
+fn acquire(job: Job) -> bool {
+    let hold = job.hold;
     let (verbs, verb, deadline) = with(|m| {
         let now = m.core.now + m.skew();
         let Kind { timed, .. } = *m.locks[job.lock].kind;
         let verb = if job.verb == Verb::Until && !timed { Verb::Try } else { job.verb };
         let deadline = (verb == Verb::Until).then_some(now + job.timeout_ns);
-        m.begin_lock(job.lock, verb, deadline);
+        m.begin_lock(job.lock, verb, deadline, hold);
         (m.locks[job.lock].verbs, verb, deadline)
     });
     calls::spend(job.on_its_way_ns);
     let got = match (verb, deadline) {
-        (Verb::Until, Some(deadline)) => verbs.try_lock_until(deadline),
-        (Verb::Try, _) => verbs.try_lock(),
+        (Verb::Until, Some(deadline)) => verbs.try_lock_until(hold, deadline),
+        (Verb::Try, _) => verbs.try_lock(hold),
         _ => {
-            verbs.lock();
+            verbs.lock(hold);
             true
         }
     };
     with(|m| m.end_lock(got));
-    if !got {
-        return;
-    }
-    calls::compute(job.hold_ns);
-    if let Some(lock) = job.inner.filter(|&lock| with(|m| is_usable(m, lock))) {
-        perform(Job { lock, inner: None, ..job });
-    }
-    let fair = with(|m| {
-        m.begin_unlock(job.lock);
-        m.rng.one_in(m.world.fair_one_in)
+    got
+}
+
+fn release(lock: usize, hold: Hold) {
+    let (verbs, fair) = with(|m| {
+        m.begin_unlock(lock, hold);
+        (m.locks[lock].verbs, m.rng.one_in(m.world.fair_one_in))
     });
     if fair {
-        verbs.unlock_fair();
+        verbs.unlock_fair(hold);
     } else {
-        verbs.unlock();
+        verbs.unlock(hold);
     }
     with(Machine::end_unlock);
+}
+
+/// The lock, as CPUs use it.
+fn verbs(lock: usize) -> &'static dyn Verbs {
+    with(|m| m.locks[lock].verbs)
 }

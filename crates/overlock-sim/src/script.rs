@@ -38,7 +38,8 @@
 //! ```
 
 use crate::faults::{InjectedFault, Injection};
-use crate::world::{Span, World};
+use crate::kind::Role;
+use crate::world::{Hold, Span, World};
 
 /// The CPUs of a script.
 pub(crate) const ROLES: [&str; 4] = ["holder", "head", "next", "newcomer"];
@@ -70,6 +71,14 @@ pub(crate) struct Script {
     pub(crate) pair: bool,
     /// The kinds of the two locks, if there are several kinds.
     pub(crate) kinds: [usize; 2],
+    /// How long each CPU pauses between its acquisitions.
+    pause_ns: u64,
+    /// Whether it is for monitors alone: the others wait when the holder arrives.
+    waits: bool,
+    /// What each CPU takes the lock for, if it is a read-write lock.
+    holds: [Hold; 4],
+    /// Whether they change that in the middle of their sections.
+    changes: bool,
 }
 
 const PLAIN: Script = Script {
@@ -84,6 +93,10 @@ const PLAIN: Script = Script {
     interrupts: false,
     pair: false,
     kinds: [0, 1],
+    pause_ns: 300,
+    waits: false,
+    holds: [Hold::Write; 4],
+    changes: false,
 };
 
 const FREED: Script = Script { name: "", cpus: 2, rounds: [1; 4], frees: true, ..PLAIN };
@@ -93,6 +106,14 @@ const fn pair(name: &'static str, kinds: [usize; 2]) -> Script {
     Script { name, hold_ns: 30_000, rounds, interrupts: true, pair: true, kinds, ..PLAIN }
 }
 
+const fn sharing(name: &'static str, holds: [Hold; 4]) -> Script {
+    Script { name, hold_ns: 30_000, holds, ..PLAIN }
+}
+
+const R: Hold = Hold::Read;
+const U: Hold = Hold::Upgradable;
+const W: Hold = Hold::Write;
+
 // As in `KINDS`.
 const TAS: usize = 0;
 const TICKET: usize = 1;
@@ -101,7 +122,7 @@ const HYBRID: usize = 3;
 const REFRESH: usize = 4;
 
 /// All scripts.
-pub(crate) const SCRIPTS: [Script; 30] = [
+pub(crate) const SCRIPTS: [Script; 39] = [
     PLAIN,
     Script { name: "halt", hold_ns: 30_000, ..PLAIN },
     Script { name: "long", hold_ns: 300_000, ..PLAIN },
@@ -139,6 +160,24 @@ pub(crate) const SCRIPTS: [Script; 30] = [
     pair("refresh-ticket", [REFRESH, TICKET]),
     pair("refresh-queued", [REFRESH, QUEUED]),
     pair("refresh-hybrid", [REFRESH, HYBRID]),
+    Script {
+        name: "notified-late",
+        cpus: 3,
+        rounds: [2, 1, 1, 0],
+        timeout_ns: [0, 60_000, 0, 0],
+        // The notified waiter is back before there is another token.
+        pause_ns: 10_000_000,
+        waits: true,
+        ..PLAIN
+    },
+    sharing("readers", [R, W, R, R]),
+    Script { hold_ns: 300_000, ..sharing("readers-long", [R, W, R, R]) },
+    sharing("crowd", [W, R, R, W]),
+    Script { changes: true, ..sharing("upgrade", [U, R, W, R]) },
+    Script { changes: true, ..sharing("downgrade", [W, W, R, U]) },
+    Script { timeout_ns: [0, 20_000, 0, 0], ..sharing("writer-gives-up", [R, W, R, R]) },
+    Script { timeout_ns: [0, 20_000, 0, 0], ..sharing("reader-gives-up", [W, R, W, U]) },
+    Script { rounds: [2, 1, 1, 5_000], late: true, ..sharing("passed-by-readers", [W, W, R, R]) },
 ];
 
 /// What one CPU of a script does.
@@ -155,6 +194,8 @@ pub(crate) struct Part {
     pub(crate) timeout_ns: u64,
     /// How long it takes from counting as a user of the lock until it asks for it.
     pub(crate) on_its_way_ns: u64,
+    pub(crate) hold: Hold,
+    pub(crate) changes: bool,
 }
 
 impl Script {
@@ -167,16 +208,22 @@ impl Script {
         let late = second || self.late && cpu == 3;
         let passes = self.rounds[cpu] > 100;
         Part {
-            arrives_ns: if late { self.hold_ns + 1_500 } else { ARRIVES_NS[cpu] },
+            arrives_ns: match late {
+                true => self.hold_ns + 1_500,
+                false if self.waits && cpu == 0 => 20_000,
+                false => ARRIVES_NS[cpu],
+            },
             rounds: self.rounds[cpu],
             locks: [0, usize::from(self.interrupts)],
             hold_ns: [
                 if cpu == 0 { self.hold_ns } else { 100 },
                 if second { away_ns(waits) * 5 / 4 } else { 100 },
             ],
-            pause_ns: if late || passes { 0 } else { 300 },
+            pause_ns: if late || passes { 0 } else { self.pause_ns },
             timeout_ns: self.timeout_ns[cpu],
             on_its_way_ns: if cpu == 1 { self.head_late_ns } else { 0 },
+            hold: self.holds[cpu],
+            changes: self.changes,
         }
     }
 
@@ -196,7 +243,25 @@ impl Script {
             pause_ns: 300,
             timeout_ns: 0,
             on_its_way_ns: 0,
+            hold: Hold::Write,
+            changes: false,
         }
+    }
+
+    /// How many acquisitions each CPU makes.
+    pub(crate) fn rounds(&self) -> [u64; 4] {
+        self.rounds
+    }
+
+    /// Whether it is meant for subjects like this: of several kinds of locks, or with this role.
+    pub(crate) fn fits(&self, is_mixed: bool, role: Role) -> bool {
+        let reads = self.holds != PLAIN.holds;
+        self.pair == is_mixed
+            && match role {
+                Role::ReadWrite => !self.waits,
+                Role::Monitor => !reads && !self.interrupts,
+                Role::Lock | Role::Value => !reads && !self.waits,
+            }
     }
 
     /// How many CPUs are interrupted in turn. Of a pair it is only the holder, the one CPU that

@@ -3,17 +3,18 @@
 
 use std::ptr;
 
+use overlock::atomic::ConstAtomic;
 use overlock::counters::{Class, Event};
 use overlock::platform::{Bucket, Slot};
 use overlock::{ConstLock, Hybrid, Queued, RawFairLock, RawLock, RawTimedLock, TestAndSet};
 
 use crate::arena::Arena;
 use crate::cell::Cell32;
-use crate::kind::{Kind, Layout, Promise, Survives, Verbs};
-use crate::machine::calls;
-use crate::memory::Memory;
+use crate::kind::{Kind, Layout, Promise, Role, Survives, Verbs};
+use crate::machine::calls::{self, Word};
+use crate::memory::{Memory, NOTES};
 use crate::platform::{ByNumber, Inject, Waiting};
-use crate::world::World;
+use crate::world::{Hold, World};
 use overlock_world::Rng;
 
 /// The entry of a waiter for a lock that no run has.
@@ -49,13 +50,13 @@ struct Plain<L>(L);
 struct Timed<L>(L);
 
 impl<L: RawLock> Verbs for Plain<L> {
-    fn lock(&self) {
+    fn lock(&self, _: Hold) {
         self.0.lock();
     }
-    fn try_lock(&self) -> bool {
+    fn try_lock(&self, _: Hold) -> bool {
         self.0.try_lock()
     }
-    fn unlock(&self) {
+    fn unlock(&self, _: Hold) {
         // SAFETY: the caller holds the lock. (A broken lock under test touches nothing but its own
         // cells.)
         unsafe { self.0.unlock() };
@@ -63,21 +64,21 @@ impl<L: RawLock> Verbs for Plain<L> {
 }
 
 impl<L: Fair> Verbs for Timed<L> {
-    fn lock(&self) {
+    fn lock(&self, _: Hold) {
         self.0.lock();
     }
-    fn try_lock(&self) -> bool {
+    fn try_lock(&self, _: Hold) -> bool {
         self.0.try_lock()
     }
-    fn try_lock_until(&self, deadline_ns: u64) -> bool {
+    fn try_lock_until(&self, _: Hold, deadline_ns: u64) -> bool {
         self.0.try_lock_until(deadline_ns)
     }
-    fn unlock(&self) {
+    fn unlock(&self, _: Hold) {
         // SAFETY: the caller holds the lock. (A broken lock under test touches nothing but its own
         // cells.)
         unsafe { self.0.unlock() };
     }
-    fn unlock_fair(&self) {
+    fn unlock_fair(&self, _: Hold) {
         self.0.unlock_fair();
     }
 }
@@ -186,7 +187,7 @@ pub(crate) const fn bare<W: Waiting>(name: &'static str, kind: Kind) -> Subject 
 
 impl Kind {
     pub(crate) const fn plain<L: ConstLock + 'static>(promise: Promise) -> Self {
-        Self { timed: false, shared: false, promise, place: place_plain::<L> }
+        Self { timed: false, role: Role::Lock, promise, place: place_plain::<L> }
     }
 
     pub(crate) const fn timed<L: ConstLock + Fair + 'static>(promise: Promise) -> Self {
@@ -246,5 +247,6 @@ fn lay_out<W: Waiting>(arena: &mut Arena, world: &World) -> Memory {
     let foreign = table_entries.iter().filter(|&&(_, contents)| contents == FOREIGN).count();
     assert_eq!(foreign, world.buckets * world.foreign, "each entry has a place in the list");
     let slot_bytes = size_of::<Slot<W::Word>>();
-    Memory { slots, slot_bytes, table, buckets: world.buckets, table_offset, table_entries }
+    let notes = arena.put_all(world.cpus, || [const { Word::<u32>::ZERO }; NOTES]).as_ptr().cast();
+    Memory { slots, slot_bytes, table, buckets: world.buckets, table_offset, table_entries, notes }
 }

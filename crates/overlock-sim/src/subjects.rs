@@ -13,13 +13,16 @@ use crate::subject::{
 };
 
 mod broken;
+mod family;
 mod mixed;
 mod shared;
 
 /// All subjects; those that are meant to fail come last.
 pub fn subjects() -> impl Iterator<Item = &'static Subject> {
     let sound = SUBJECTS.iter().chain(mixed::SUBJECTS).chain(shared::SUBJECTS);
-    sound.chain(broken::SUBJECTS).chain(mixed::BROKEN).chain(shared::BROKEN)
+    let sound = sound.chain(family::SUBJECTS);
+    let broken = broken::SUBJECTS.iter().chain(mixed::BROKEN).chain(shared::BROKEN);
+    sound.chain(broken).chain(family::BROKEN)
 }
 
 /// The subject with this name, including those that are meant to fail.

@@ -19,6 +19,19 @@ pub(crate) enum Verb {
     Join,
     Fresh,
     Last,
+    Wait,
+    Notify,
+}
+
+/// What a CPU wants a lock for. All but read-write locks are always taken to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hold {
+    Write,
+    Read,
+    /// To read once more, past waiting writers. It is released as `Read`.
+    Again,
+    /// To read, and perhaps to write later.
+    Upgradable,
 }
 
 impl Verb {

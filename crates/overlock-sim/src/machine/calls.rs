@@ -14,6 +14,7 @@ use crate::arena::Arena;
 use crate::engine::{self, Core, Cost, Home, Observer, Touch};
 use crate::failure::Oracle;
 use crate::faults::Fault;
+use crate::memory::NOTES;
 use crate::trace::What;
 
 /// The cost of asking for the time or of yielding to another CPU, in nanoseconds.
@@ -226,7 +227,11 @@ pub(crate) fn yield_to(number: Option<usize>) {
 
 /// The number of the running CPU.
 pub(crate) fn number() -> Option<usize> {
-    with(|m| m.cpus[m.cpu()].number)
+    with(|m| number_of(m))
+}
+
+fn number_of(m: &Machine) -> Option<usize> {
+    m.cpus[m.cpu()].number
 }
 
 /// The clock of the running CPU.
@@ -250,6 +255,26 @@ pub(crate) fn slot<C: Atomic<u32>>(cpu: Cpu) -> &'static Slot<C> {
     // SAFETY: `Subject::lay_out` has put a slot of these cells there for this run, and a subject
     // has only one kind.
     unsafe { &*slot.cast::<Slot<C>>() }
+}
+
+/// The places of all CPUs in which they note locks with this name.
+pub(crate) fn notes(name: u32) -> impl Iterator<Item = &'static Word<u32>> {
+    // Names differ by the lines of their locks.
+    with(|m| m.notes()).iter().map(move |row| &row[name as usize / 64 % NOTES])
+}
+
+impl Machine {
+    /// What each CPU has noted that it reads.
+    pub(super) fn notes(&self) -> &'static [[Word<u32>; NOTES]] {
+        // SAFETY: `Subject::lay_out` has put a row of these cells there for each CPU of this run.
+        unsafe { std::slice::from_raw_parts(self.memory.notes.cast(), self.cpus.len()) }
+    }
+}
+
+/// The one of the running CPU, if the CPU has a number.
+pub(crate) fn own_note(name: u32) -> Option<&'static Word<u32>> {
+    let cpu = with(|m| number_of(m).map(|_| m.cpu()))?;
+    notes(name).nth(cpu)
 }
 
 /// The table of waiters.

@@ -2,25 +2,40 @@
 //! The oracles: what the machine checks at each access, at the beginning and end of each operation,
 //! and from time to time.
 
-use super::{AUDITS, Machine, Op, Status};
+use super::family::AT_REST;
+use super::{Machine, Op, Status};
 use crate::arena::Arena;
 use crate::failure::Oracle;
 use crate::faults::Fault;
-use crate::kind::{Layout, Survives};
+use crate::kind::Layout;
 use crate::lock_model::{
     self, Head, LOCKED, LockModel, NO_STEALING, STEALS, Waiter, is_at_rest, tail,
 };
+use crate::machine::calls::Word;
+use crate::memory::NOTES;
 use crate::trace::What;
-use crate::world::Verb;
+use crate::world::{Hold, Verb};
 
 impl Machine {
     /// The current CPU begins to ask for a lock.
-    pub(crate) fn begin_lock(&mut self, lock: usize, verb: Verb, deadline: Option<u64>) {
+    pub(crate) fn begin_lock(
+        &mut self,
+        lock: usize,
+        verb: Verb,
+        deadline: Option<u64>,
+        hold: Hold,
+    ) {
         self.locks[lock].users += 1;
-        self.begin(lock, Some(verb), deadline);
+        self.begin(lock, Some(verb), deadline, hold);
     }
 
-    fn begin(&mut self, lock: usize, verb: Option<Verb>, deadline: Option<u64>) {
+    pub(super) fn begin(
+        &mut self,
+        lock: usize,
+        verb: Option<Verb>,
+        deadline: Option<u64>,
+        hold: Hold,
+    ) {
         self.add(self.cpu(), What::Begin { lock, verb: name(verb) });
         let LockModel { generation, takes, .. } = self.locks[lock];
         let began = self.core.now;
@@ -29,6 +44,7 @@ impl Machine {
             lock,
             generation,
             verb,
+            hold,
             deadline,
             level: cpu.level,
             began,
@@ -39,7 +55,7 @@ impl Machine {
         });
     }
 
-    fn finish(&mut self, got: bool) -> Op {
+    pub(super) fn finish(&mut self, got: bool) -> Op {
         let op = self.me().ops.pop().expect("what ends has begun");
         self.add(self.cpu(), What::End { lock: op.lock, verb: name(op.verb), got });
         op
@@ -51,18 +67,14 @@ impl Machine {
         let op = self.finish(got);
         let (lock, model) = (op.lock, &mut self.locks[op.lock]);
         if got {
-            let owner = model.owner.replace(me);
             model.owed = 0;
             self.tally.acquisitions += 1;
-            if let Some(other) = owner {
-                let text = format!("cpu {me} has taken a lock that cpu {other} holds");
-                return self.fail(Some(lock), Oracle::Exclusion, text);
-            }
             match model.kind.promise.layout {
                 Layout::Ticket => self.leave_queue(lock, me),
-                Layout::Opaque => self.locks[lock].takes += 1,
+                Layout::Opaque | Layout::ReadWrite | Layout::Blank => model.takes += 1,
                 Layout::Bit | Layout::Queue => {}
             }
+            self.holds(lock, op.hold);
         } else {
             model.users -= 1;
             self.cpus[me].rounds += 1;
@@ -78,25 +90,33 @@ impl Machine {
                     model.passed = 0;
                 }
             }
-            let now = self.core.now + self.cpus[me].skew;
-            if op.verb == Some(Verb::Until) && op.deadline.is_some_and(|at| now < at) {
-                let text = format!("cpu {me} gave up before its deadline");
-                return self.fail(Some(lock), Oracle::Deadline, text);
-            }
+            self.gives_up(lock, op.deadline);
         }
         self.check_wakeups();
     }
 
+    /// The current CPU has given up, if there is a deadline because that has passed.
+    pub(super) fn gives_up(&mut self, lock: usize, deadline: Option<u64>) {
+        let me = self.cpu();
+        let now = self.core.now + self.cpus[me].skew;
+        if deadline.is_some_and(|at| now < at) {
+            let text = format!("cpu {me} gave up before its deadline");
+            self.fail(Some(lock), Oracle::Deadline, text);
+        }
+    }
+
     /// The current CPU begins to release a lock, and stops counting as one of its users: from here
     /// on the lock may be freed as soon as another CPU has had it.
-    pub(crate) fn begin_unlock(&mut self, lock: usize) {
+    /// A reader does not free it: others may still be in their releases.
+    pub(crate) fn begin_unlock(&mut self, lock: usize, hold: Hold) {
+        self.stops_holding(lock, hold);
         let model = &mut self.locks[lock];
-        model.owner = None;
         model.users -= 1;
-        if model.users == 0 && !self.draining && self.rng.one_in(self.world.free_one_in) {
+        let is_last = model.users == 0 && hold == Hold::Write;
+        if is_last && !self.draining && self.rng.one_in(self.world.free_one_in) {
             model.closing = Some(self.core.current as usize);
         }
-        self.begin(lock, None, None);
+        self.begin(lock, None, None, hold);
     }
 
     pub(crate) fn end_unlock(&mut self) {
@@ -198,7 +218,8 @@ impl Machine {
         }
         let Some(new) = new else { return };
         match model.kind.promise.layout {
-            Layout::Opaque => {}
+            Layout::Opaque | Layout::Blank => {}
+            Layout::ReadWrite => self.watch_read_write(lock, rest, old, new),
             Layout::Ticket if rest != 0 => {
                 model.queue.push_back(Waiter { cpu: me, left: false, skipped: false, ticket: old });
             }
@@ -312,133 +333,6 @@ impl Machine {
         deadline.is_some_and(|at| self.core.now + state.skew >= at)
     }
 
-    /// Whether all CPUs involved with some lock have halted, with no CPU left to wake them.
-    pub(super) fn check_wakeups(&mut self) {
-        for lock in 0..self.locks.len() {
-            if self.locks[lock].owner.is_none() && self.all_sleep(lock) {
-                let text = "all waiters of the free lock have halted, and no kick is on its way";
-                return self.fail(Some(lock), Oracle::LostWakeup, text.into());
-            }
-        }
-    }
-
-    fn all_sleep(&self, lock: usize) -> bool {
-        let mut anybody = false;
-        for (cpu, state) in self.cpus.iter().enumerate() {
-            for (index, op) in state.ops.iter().enumerate() {
-                if op.lock != lock {
-                    continue;
-                }
-                let innermost = index + 1 == state.ops.len() && op.level == state.level;
-                match state.status {
-                    Status::Halted { offset, .. }
-                        if innermost && op.verb.is_some() && !self.is_being_kicked(cpu, offset) =>
-                    {
-                        anybody = true;
-                    }
-                    _ => return false,
-                }
-            }
-        }
-        anybody
-    }
-
-    /// Checks whether some lock is stuck, or some CPU that should have given up is still waiting.
-    pub(super) fn audit(&mut self) {
-        self.plan_audit();
-        for lock in 0..self.locks.len() {
-            let owed = if self.is_owed(lock) { self.locks[lock].owed + 1 } else { 0 };
-            self.locks[lock].owed = owed;
-            if owed > AUDITS {
-                let text = format!(
-                    "no CPU that could take the free lock has done so for {} ns",
-                    self.world.stuck_ns
-                );
-                return self.fail(Some(lock), Oracle::Progress, text);
-            }
-        }
-        for cpu in 0..self.cpus.len() {
-            if let Some((lock, oracle, text)) = self.is_overdue(cpu) {
-                return self.fail(Some(lock), oracle, format!("cpu {cpu} {text}"));
-            }
-        }
-    }
-
-    /// Whether a CPU that is running still works on an operation that should be over.
-    fn is_overdue(&self, cpu: usize) -> Option<(usize, Oracle, &'static str)> {
-        let state = &self.cpus[cpu];
-        let op = state.op().filter(|_| !state.is_away())?;
-        let deadline = op.deadline.map(|at| at.saturating_sub(state.skew));
-        let taken = self.locks[op.lock].taker.filter(|&(taker, at)| taker == cpu && at >= op.began);
-        let (due, oracle, text) = match (op.verb, taken, deadline) {
-            (None, ..) => (op.began, Oracle::Progress, "does not get through with its release"),
-            (_, Some((_, at)), _) => {
-                (at, Oracle::Progress, "has taken the lock but does not get to work")
-            }
-            (Some(Verb::Last), ..) => {
-                (op.began, Oracle::Progress, "only reads, and does not get through")
-            }
-            (_, _, Some(at)) => (at, Oracle::Deadline, "has not given up long after its deadline"),
-            _ => return None,
-        };
-        let late = self.core.now > due.max(state.since) + self.world.stuck_ns;
-        late.then_some((op.lock, oracle, text))
-    }
-
-    /// Whether some CPU should take a lock now, according to the lock's promise.
-    fn is_owed(&self, lock: usize) -> bool {
-        let model = &self.locks[lock];
-        let promise = model.kind.promise;
-        if model.owner.is_some() || !model.is_free() {
-            return false;
-        }
-        // The CPUs with an operation on this lock: (CPU, releases, is away, runs)
-        let involved: Vec<(usize, bool, bool, bool)> = self
-            .cpus
-            .iter()
-            .enumerate()
-            .flat_map(|(cpu, state)| state.ops.iter().map(move |op| (cpu, state, op)))
-            .filter(|(_, _, op)| op.lock == lock)
-            .map(|(cpu, state, op)| {
-                let interrupted = op.level != state.level;
-                let runs = state.status == Status::Running && !interrupted;
-                (cpu, op.verb.is_none(), state.is_away() || interrupted, runs)
-            })
-            .collect();
-        let anybody_waits = involved.iter().any(|(_, releases, ..)| !releases);
-        if involved.iter().all(|(.., away, _)| !away) {
-            return anybody_waits;
-        }
-        let releaser_away = involved.iter().any(|(_, releases, away, _)| *releases && *away);
-        let newcomer_away = involved
-            .iter()
-            .any(|(cpu, releases, away, _)| !releases && *away && model.place(*cpu).is_none());
-        let newcomer_runs = involved
-            .iter()
-            .any(|(cpu, releases, _, runs)| !releases && *runs && model.place(*cpu).is_none());
-        let first = model.first().and_then(|first| {
-            involved.iter().find(|(cpu, releases, ..)| *cpu == first && !releases)
-        });
-        let first_can = first
-            .is_some_and(|(_, _, away, runs)| *runs || !away && !releaser_away && !newcomer_away);
-        match promise.survives {
-            Survives::Nobody => false,
-            Survives::AllButFirst => first_can,
-            Survives::AllButDeclared | Survives::AllWithOthersBehind => {
-                let closed = model.word & NO_STEALING != 0 || model.word & STEALS == STEALS;
-                let open = tail(model.word) == 0 || !closed;
-                let ends = promise.survives == Survives::AllWithOthersBehind;
-                let behind = |&(cpu, releases, away, _): &(usize, bool, bool, bool)| {
-                    !releases && !away && model.place(cpu).is_some() && model.first() != Some(cpu)
-                };
-                let another_can =
-                    if open { newcomer_runs } else { ends && involved.iter().any(behind) };
-                first_can || another_can
-            }
-            Survives::Everybody => involved.iter().any(|(_, releases, _, runs)| !releases && *runs),
-        }
-    }
-
     /// Nothing will happen any more: checks that all CPUs have finished, and everything is as
     /// before.
     pub(super) fn end(&mut self) {
@@ -457,6 +351,11 @@ impl Machine {
                 return self.fail(Some(lock), Oracle::Residue, text);
             }
         }
+        let has_noted = |row: &[Word<u32>; NOTES]| row.iter().any(|place| place.peek() != 0);
+        if let Some(cpu) = self.notes().iter().position(has_noted) {
+            let text = format!("no CPU reads, but cpu {cpu} has noted that it does");
+            return self.fail(None, Oracle::Residue, text);
+        }
         for (index, &(offset, before)) in self.memory.table_entries.iter().enumerate() {
             let now = Arena::peek(offset);
             if now != before {
@@ -469,8 +368,11 @@ impl Machine {
     /// Whether the words of a lock that no CPU uses say otherwise.
     fn is_marked(&self, lock: usize) -> bool {
         let model = &self.locks[lock];
+        let peek = |cell: u32| Arena::peek(64 * lock as u32 + 4 * cell);
         match model.kind.promise.layout {
             Layout::Opaque => false,
+            Layout::ReadWrite => [model.word & !AT_REST, peek(1)] != [0; 2],
+            Layout::Blank => (0..16).any(|cell| peek(cell) != 0),
             Layout::Bit => model.word != 0,
             Layout::Queue => !is_at_rest(model.word),
             Layout::Ticket => !model.queue.is_empty(),
@@ -487,5 +389,7 @@ fn name(verb: Option<Verb>) -> &'static str {
         Some(Verb::Join) => "join",
         Some(Verb::Fresh) => "fresh",
         Some(Verb::Last) => "last",
+        Some(Verb::Wait) => "wait",
+        Some(Verb::Notify) => "notify",
     }
 }

@@ -10,7 +10,7 @@ use super::{CpuState, Event, Machine, PendingKick, Status};
 use crate::arena::Arena;
 use crate::failure::Oracle;
 use crate::faults::Fault;
-use crate::kind::Layout;
+use crate::kind::{Layout, Role};
 use crate::trace::What;
 
 /// The longest time after which a spurious wake-up ends a halt, in nanoseconds.
@@ -122,8 +122,8 @@ impl Machine {
         let Some(op) = cpu.ops.last_mut().filter(|op| op.level == level) else { return };
         let kind = self.locks[op.lock].kind;
         let exact = kind.promise.layout != Layout::Ticket || self.world.buckets >= 64;
-        // The end of a refresh kicks all CPUs that wait for it.
-        let exact = exact && !kind.shared;
+        // Others kick all CPUs that wait for a change, or the next of several.
+        let exact = exact && kind.role == Role::Lock;
         let (whose, kicks) = if op.is_newcomer(kind.promise.layout) {
             ("newcomer", &mut op.kicks_as_newcomer)
         } else {

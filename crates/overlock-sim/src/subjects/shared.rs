@@ -5,7 +5,7 @@
 use overlock::Refresh;
 
 use crate::Oracle;
-use crate::kind::{Kind, Layout, Promise, Survives, Verbs};
+use crate::kind::{Kind, Layout, Promise, Role, Survives, Verbs};
 use crate::platform::{ByAddress, ByNumber, Inject, SpinOnly, SwitchedOff, Waiting};
 use crate::subject::{Subject, UNFAIR, bare, place};
 use crate::world::Verb;
@@ -30,7 +30,7 @@ const fn shared<W: Waiting, M: Meaning>(name: &'static str) -> Subject {
 }
 
 const fn kind<W: Waiting, M: Meaning>() -> Kind {
-    Kind { timed: false, shared: true, promise: SHARED, place: place_shared::<W, M> }
+    Kind { timed: false, role: Role::Value, promise: SHARED, place: place_shared::<W, M> }
 }
 
 /// `Refresh` as one of several kinds.

@@ -72,6 +72,8 @@ impl Seen {
             "ticket" => [Event::PvWaitNode, Event::PvKickUnlock, Event::PvKickWake],
             "queued" => [Event::PvWaitHead, Event::PvWaitNode, Event::LockTimeout],
             "hybrid" => [Event::PvWaitNode, Event::PvLockStealing, Event::LockTimeout],
+            "rwlock" => [Event::PvWaitHead, Event::PvWaitNode, Event::LockTimeout],
+            "condvar" => [Event::PvWaitNode, Event::PvKickUnlock, Event::LockTimeout],
             _ => return,
         };
         for event in events {

@@ -137,6 +137,7 @@ mod wait;
 ///
 /// As a [`RawLock`] it is held for writing. A CPU releases what it has taken: nothing here finds
 /// out that another one does.
+#[repr(C)]
 pub struct RawRwLock<P: Platform, C: Class = Uncounted, B: Bias<P> = Unbiased> {
     word: P::Word,
     queue: QueueLock<P, Strict>,
