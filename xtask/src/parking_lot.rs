@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask parking-lot`: does `overlock-parking-lot` stand in for `parking_lot`?
 //!
-//! It fetches `parking_lot` and a crate that depends on it from the registry, renames the
+//! It fetches `parking_lot` and two crates that depend on it from the registry, renames the
 //! dependency, and runs their own tests. Nothing of theirs stays in the repository. The tests of
 //! `parking_lot` lie in its source files, and are taken from there.
 
@@ -13,8 +13,8 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{root, target};
 
-/// What is fetched: the version of `parking_lot` whose tests run, and a crate that depends on it.
-const FETCHED: &str = "parking_lot = \"=0.12.5\"\ndashmap = \"=5.2.0\"\n";
+/// What is fetched: the version of `parking_lot` whose tests run, and crates that depend on it.
+const FETCHED: &str = "parking_lot = \"=0.12.5\"\ndashmap = \"=5.2.0\"\ntokio = \"=1.54.1\"\n";
 
 /// What the tests of `parking_lot` need beside it.
 const NEEDED: &str = r#"bincode = "1.3"
@@ -27,6 +27,9 @@ serde = []
 
 /// Our crate.
 const NAME: &str = "overlock-parking-lot";
+
+/// How they depend on it.
+const THEIRS: &str = "[dependencies.parking_lot]\nversion = \"0.12.0\"\n";
 
 /// The source files of `parking_lot` that contain tests.
 const FILES: [&str; 6] = ["condvar", "fair_mutex", "mutex", "once", "remutex", "rwlock"];
@@ -48,7 +51,8 @@ pub(crate) fn check() -> Result<bool> {
     let folder = target()?.join("parking-lot");
     let Some(vendor) = fetch(&folder, FETCHED)? else { return Ok(true) };
     let sound = parking_lots(&vendor.join("parking_lot-0.12.5"), &folder.join("theirs"))?;
-    Ok(dashmaps(&vendor.join("dashmap-5.2.0"))? && sound)
+    let sound = dashmaps(&vendor.join("dashmap-5.2.0"))? && sound;
+    Ok(tokios(&vendor.join("tokio-1.54.1"))? && sound)
 }
 
 /// Fetches these dependencies, and returns where it is; or says why that can't be done.
@@ -86,10 +90,19 @@ fn parking_lots(from: &Path, to: &Path) -> Result<bool> {
 
 /// Runs the tests of `dashmap`.
 fn dashmaps(folder: &Path) -> Result<bool> {
-    rename(folder, "[dependencies.parking_lot]\nversion = \"0.12.0\"\n", NAME)?;
+    rename(folder, THEIRS, NAME)?;
     // It names a toolchain of its time.
     fs::remove_file(folder.join("rust-toolchain"))?;
     tests(folder, &[])
+}
+
+/// Runs the tests of `tokio`, whose tests use crates that depend on `tokio` themselves.
+fn tokios(folder: &Path) -> Result<bool> {
+    let text = rename(folder, THEIRS, NAME)?;
+    let itself = "\n[patch.crates-io]\ntokio = { path = \".\" }\n";
+    fs::write(folder.join("Cargo.toml"), text + itself)?;
+    // One test needs a file that it may not read: root may read all files.
+    tests(folder, &["--features", "full", "--lib", "--tests", "--", "--skip", "try_exists"])
 }
 
 /// One of our crates, as a dependency by another name.

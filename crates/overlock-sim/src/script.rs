@@ -140,6 +140,24 @@ pub(crate) const SCRIPTS: [Script; 39] = [
         interrupts: true,
         ..PLAIN
     },
+    Script {
+        name: "notified-late",
+        cpus: 3,
+        rounds: [2, 1, 1, 0],
+        timeout_ns: [0, 60_000, 0, 0],
+        // The notified waiter is back before there is another token.
+        pause_ns: 10_000_000,
+        waits: true,
+        ..PLAIN
+    },
+    sharing("readers", [R, W, R, R]),
+    Script { hold_ns: 300_000, ..sharing("readers-long", [R, W, R, R]) },
+    sharing("crowd", [W, R, R, W]),
+    Script { changes: true, ..sharing("upgrade", [U, R, W, R]) },
+    Script { changes: true, ..sharing("downgrade", [W, W, R, U]) },
+    Script { timeout_ns: [0, 20_000, 0, 0], ..sharing("writer-gives-up", [R, W, R, R]) },
+    Script { timeout_ns: [0, 20_000, 0, 0], ..sharing("reader-gives-up", [W, R, W, U]) },
+    Script { rounds: [2, 1, 1, 5_000], late: true, ..sharing("passed-by-readers", [W, W, R, R]) },
     pair("test-and-set-ticket", [TAS, TICKET]),
     pair("test-and-set-queued", [TAS, QUEUED]),
     pair("test-and-set-hybrid", [TAS, HYBRID]),
@@ -160,24 +178,6 @@ pub(crate) const SCRIPTS: [Script; 39] = [
     pair("refresh-ticket", [REFRESH, TICKET]),
     pair("refresh-queued", [REFRESH, QUEUED]),
     pair("refresh-hybrid", [REFRESH, HYBRID]),
-    Script {
-        name: "notified-late",
-        cpus: 3,
-        rounds: [2, 1, 1, 0],
-        timeout_ns: [0, 60_000, 0, 0],
-        // The notified waiter is back before there is another token.
-        pause_ns: 10_000_000,
-        waits: true,
-        ..PLAIN
-    },
-    sharing("readers", [R, W, R, R]),
-    Script { hold_ns: 300_000, ..sharing("readers-long", [R, W, R, R]) },
-    sharing("crowd", [W, R, R, W]),
-    Script { changes: true, ..sharing("upgrade", [U, R, W, R]) },
-    Script { changes: true, ..sharing("downgrade", [W, W, R, U]) },
-    Script { timeout_ns: [0, 20_000, 0, 0], ..sharing("writer-gives-up", [R, W, R, R]) },
-    Script { timeout_ns: [0, 20_000, 0, 0], ..sharing("reader-gives-up", [W, R, W, U]) },
-    Script { rounds: [2, 1, 1, 5_000], late: true, ..sharing("passed-by-readers", [W, W, R, R]) },
 ];
 
 /// What one CPU of a script does.
