@@ -8,15 +8,17 @@ use overlock::counters::Event;
 use crate::arena::Arena;
 use crate::failure::Failure;
 use crate::faults::Faults;
-use crate::kind::{Kind, Role, Verbs};
+use crate::kind::{Kind, Role};
 use crate::machine::calls::{self, with};
 use crate::machine::{Machine, Program};
 use crate::plan::Plan;
 use crate::script::{SCRIPTS, injected_faults};
 use crate::subject::Subject;
 use crate::world::{Hold, Verb, World};
+use job::{Job, acquire, is_usable, release};
 use overlock_world::Rng;
 
+mod job;
 mod monitor;
 mod sharing;
 
@@ -108,21 +110,6 @@ pub fn torture(subject: &'static Subject, seed: u64, steps: u64) -> Report {
     run(subject, Plan::Random { seed, steps, cpus: None })
 }
 
-/// One acquisition to make.
-#[derive(Clone, Copy, Debug)]
-struct Job {
-    lock: usize,
-    verb: Verb,
-    hold: Hold,
-    /// Whether it changes what it holds the lock for in the middle.
-    changes: bool,
-    timeout_ns: u64,
-    on_its_way_ns: u64,
-    hold_ns: u64,
-    /// Another lock to take inside.
-    inner: Option<usize>,
-}
-
 /// What the CPUs of every run do.
 const PROGRAM: Program = Program { task, handler };
 
@@ -167,19 +154,6 @@ fn task(cpu: usize) {
     }
 }
 
-impl Job {
-    const PLAIN: Self = Self {
-        lock: 0,
-        verb: Verb::Lock,
-        hold: Hold::Write,
-        changes: false,
-        timeout_ns: 0,
-        on_its_way_ns: 0,
-        hold_ns: 0,
-        inner: None,
-    };
-}
-
 /// What an interrupt does.
 fn handler(level: usize) {
     if with(|m| m.script.is_some()) {
@@ -213,14 +187,6 @@ fn choose(m: &mut Machine, level: usize) -> Option<Job> {
         hold_ns: m.world.hold.draw(&mut m.rng),
         inner: inner.filter(|&inner| inner < first + m.world.locks),
     })
-}
-
-/// Whether there is a lock there, or one can be put there again.
-fn is_usable(m: &mut Machine, lock: usize) -> bool {
-    if m.locks[lock].freed {
-        m.revive(lock);
-    }
-    m.locks[lock].closing.is_none()
 }
 
 fn verb(m: &mut Machine) -> Verb {
@@ -279,46 +245,4 @@ fn perform(job: Job) {
         perform(Job { lock, inner: None, hold, ..job });
     }
     release(job.lock, hold);
-}
-
-/// Takes a lock. Returns whether it did.
-fn acquire(job: Job) -> bool {
-    let hold = job.hold;
-    let (verbs, verb, deadline) = with(|m| {
-        let now = m.core.now + m.skew();
-        let Kind { timed, .. } = *m.locks[job.lock].kind;
-        let verb = if job.verb == Verb::Until && !timed { Verb::Try } else { job.verb };
-        let deadline = (verb == Verb::Until).then_some(now + job.timeout_ns);
-        m.begin_lock(job.lock, verb, deadline, hold);
-        (m.locks[job.lock].verbs, verb, deadline)
-    });
-    calls::spend(job.on_its_way_ns);
-    let got = match (verb, deadline) {
-        (Verb::Until, Some(deadline)) => verbs.try_lock_until(hold, deadline),
-        (Verb::Try, _) => verbs.try_lock(hold),
-        _ => {
-            verbs.lock(hold);
-            true
-        }
-    };
-    with(|m| m.end_lock(got));
-    got
-}
-
-fn release(lock: usize, hold: Hold) {
-    let (verbs, fair) = with(|m| {
-        m.begin_unlock(lock, hold);
-        (m.locks[lock].verbs, m.rng.one_in(m.world.fair_one_in))
-    });
-    if fair {
-        verbs.unlock_fair(hold);
-    } else {
-        verbs.unlock(hold);
-    }
-    with(Machine::end_unlock);
-}
-
-/// The lock, as CPUs use it.
-fn verbs(lock: usize) -> &'static dyn Verbs {
-    with(|m| m.locks[lock].verbs)
 }

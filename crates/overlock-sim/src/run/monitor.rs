@@ -7,9 +7,10 @@
 //! The first CPU, and every interrupt, waits only for a limited time: there is always one that
 //! gives, and that releases all others when there is no more work.
 
-use super::{Job, acquire, calls, is_usable, release, verbs, with};
+use super::job::{Job, acquire, is_usable, release, verbs};
 use crate::kind::Role;
 use crate::machine::Machine;
+use crate::machine::calls::{self, with};
 use crate::script::{Part, Script};
 use crate::world::{Hold, Verb};
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What CPUs do with read-write locks beyond taking and releasing them.
 
-use super::{Job, acquire, calls, release, verbs, with};
+use super::job::{Job, acquire, release, verbs};
 use crate::kind::Role;
 use crate::machine::Machine;
+use crate::machine::calls::{self, with};
 use crate::world::{Hold, Verb};
 
 /// What a random acquisition takes a lock for.
