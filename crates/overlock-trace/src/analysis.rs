@@ -48,7 +48,7 @@ impl Default for Limits {
 pub(crate) struct Thread {
     pub(crate) process: u32,
     pub(crate) line: Timeline,
-    wait: Option<Wait>,
+    pub(crate) wait: Option<Wait>,
     /// The word whose waiters it wakes at this moment.
     wakes: Option<u64>,
     /// The lock that it has got after a wait, the place, and when.
@@ -152,31 +152,9 @@ impl Analysis {
         self.locks.values_mut().for_each(|lock| lock.lose(at));
     }
 
-    /// Returns since when a thread could run and has had no processor, if that is so.
-    #[must_use]
-    pub fn preempted_since(&self, thread: u32) -> Option<u64> {
-        let line = &self.threads.get(&thread)?.line;
-        (line.state() == State::Preempted).then(|| line.since())
-    }
-
-    /// Returns whether a thread is in a wait.
-    #[must_use]
-    pub fn waits(&self, thread: u32) -> bool {
-        self.threads.get(&thread).is_some_and(|thread| thread.wait.is_some())
-    }
-
     /// Clocks were sampled for a part of the time only: a sample stands for so many times more.
     pub fn stretch_samples(&mut self, times: f64) {
         self.limits.sample_ns = (self.limits.sample_ns as f64 * times) as u64;
-    }
-
-    /// Returns the waits that have not ended and began before a time: a thread and its word each,
-    /// for a source that can look up the holder.
-    pub fn waiting_since(&self, before: u64) -> impl Iterator<Item = (u32, u32, u64)> {
-        self.threads.iter().filter_map(move |(id, thread)| {
-            let wait = thread.wait.as_ref().filter(|wait| !wait.is_woken && wait.began < before)?;
-            Some((*id, thread.process, wait.lock))
-        })
     }
 
     /// Ends the analysis at a time.
@@ -362,7 +340,7 @@ impl Analysis {
         if waited > report.longest_ns {
             (report.longest_ns, report.longest_thread) = (waited, id);
         }
-        report.take(&wait, self.limits.reasons);
+        report.take(&wait, at, self.limits.reasons);
         if let Some(thread) = self.threads.get_mut(&id).filter(|_| wait.is_woken) {
             thread.got = Some((wait.lock, site, at));
         }
@@ -399,8 +377,7 @@ impl Analysis {
             self.split(process, address, from, at, &mut Vec::new(), &mut parts);
             let wait = self.threads.get_mut(waiter).and_then(|thread| thread.wait.as_mut());
             if let Some(wait) = wait {
-                wait.from = at.max(from);
-                parts.into_iter().for_each(|(part, ns)| wait.credit(part, ns));
+                wait.is_known_to(at, is_released.then_some(holder), parts);
             }
         }
     }

@@ -16,6 +16,7 @@
 mod analysis;
 mod event;
 mod lock;
+mod present;
 mod report;
 mod snapshot;
 mod spin;

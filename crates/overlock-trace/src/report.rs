@@ -119,6 +119,9 @@ pub struct SiteReport {
     pub holder: HolderNs,
     /// What sleeping holders slept in.
     pub blocked_in: BTreeMap<BlockedIn, u64>,
+    /// For how long threads waited after another had released the lock, which took it again before
+    /// the wait was over: other threads passed the waiter.
+    pub passed_ns: u64,
     /// How many of the waits ended in a thread that later woke another at the same word: almost all
     /// of them where the word is a lock, few where threads wait for work.
     pub relays: u64,
@@ -137,6 +140,7 @@ impl SiteReport {
             longest_thread: 0,
             holder: HolderNs::default(),
             blocked_in: BTreeMap::new(),
+            passed_ns: 0,
             relays: 0,
         }
     }
@@ -154,6 +158,7 @@ impl SiteReport {
         for (blocked, ns) in &other.blocked_in {
             *self.blocked_in.entry(*blocked).or_default() += ns;
         }
+        self.passed_ns += other.passed_ns;
         self.relays += other.relays;
     }
 

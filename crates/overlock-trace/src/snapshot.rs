@@ -90,7 +90,7 @@ impl Analysis {
             let report = &mut self.sites[site];
             report.waits += u64::from(!is_old);
             report.waited_ns += ns;
-            report.take(&wait, self.limits.reasons);
+            report.take(&wait, to, self.limits.reasons);
             if let Some(thread) = self.threads.get_mut(id) {
                 thread.looked_ns = if is_old { thread.looked_ns + ns } else { ns };
                 if thread.looked_ns > report.longest_ns {

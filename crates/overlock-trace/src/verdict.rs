@@ -25,6 +25,8 @@ pub enum Cure {
     RaiseQuota,
     /// The holder slept: not under the lock.
     DontSleepInside,
+    /// Readers take turns past writers that wait: writers first.
+    LetWritersPass,
     /// The lock was free: waking its waiters takes too long.
     WakeSooner,
     /// Threads burn their processors in loops that wait.
@@ -43,6 +45,7 @@ impl Cure {
             Cure::GiveProcessors => "give-processors",
             Cure::RaiseQuota => "raise-quota",
             Cure::DontSleepInside => "do-not-sleep-inside",
+            Cure::LetWritersPass => "let-writers-pass",
             Cure::WakeSooner => "wake-sooner",
             Cure::StopSpinning => "stop-spinning",
             Cure::LookCloser => "look-closer",

@@ -4,6 +4,9 @@
 use crate::event::Site;
 use crate::report::{BlockedIn, End, HolderNs, SiteReport};
 
+/// How many releasers a wait remembers, to know them again.
+const RELEASERS: usize = 4;
+
 /// A wait that has not ended.
 #[derive(Debug)]
 pub(crate) struct Wait {
@@ -17,6 +20,10 @@ pub(crate) struct Wait {
     pub(crate) slept: bool,
     pub(crate) holder: HolderNs,
     pub(crate) blocked_in: Vec<(BlockedIn, u64)>,
+    /// The first threads that have released the lock meanwhile, and when.
+    releasers: [Option<(u32, u64)>; RELEASERS],
+    /// Since when one of them had released the lock that took it again.
+    passed: Option<u64>,
 }
 
 /// What a holder did for some time.
@@ -46,9 +53,11 @@ impl Part {
 }
 
 impl SiteReport {
-    /// Adds what a wait has found out, with at most some number of things that holders slept in.
-    pub(crate) fn take(&mut self, wait: &Wait, most: usize) {
+    /// Adds what a wait has found out that ended at a time, with at most some number of things that
+    /// holders slept in.
+    pub(crate) fn take(&mut self, wait: &Wait, ended: u64, most: usize) {
         self.holder.add(&wait.holder);
+        self.passed_ns += wait.passed.map_or(0, |since| ended.saturating_sub(since));
         for (blocked, ns) in &wait.blocked_in {
             let fits = self.blocked_in.len() < most || self.blocked_in.contains_key(blocked);
             let blocked = if fits { *blocked } else { BlockedIn::Other };
@@ -68,6 +77,33 @@ impl Wait {
             slept: false,
             holder: HolderNs::default(),
             blocked_in: Vec::new(),
+            releasers: [None; RELEASERS],
+            passed: None,
+        }
+    }
+
+    /// It is known what holders did until a time, and which thread has released the lock then.
+    pub(crate) fn is_known_to(&mut self, at: u64, releaser: Option<u32>, parts: Vec<(Part, u64)>) {
+        self.from = at.max(self.from);
+        parts.into_iter().for_each(|(part, ns)| self.credit(part, ns));
+        if let Some(releaser) = releaser {
+            self.sees_release(releaser, at);
+        }
+    }
+
+    /// Another thread has released the lock. If it did so before in this wait, it has taken the
+    /// lock past this waiter.
+    fn sees_release(&mut self, by: u32, at: u64) {
+        if self.passed.is_some() {
+            return;
+        }
+        for releaser in &mut self.releasers {
+            match releaser {
+                Some((known, since)) if *known == by => self.passed = Some(*since),
+                Some(_) => continue,
+                None => *releaser = Some((by, at)),
+            }
+            return;
         }
     }
 

@@ -87,6 +87,23 @@ fn the_holders_states_are_told_apart() {
     assert_eq!(found.sites[0].blocked_in[&BlockedIn::Reason(Reason(5))], 40_000);
 }
 
+/// A reader that releases the lock twice in one wait has taken it past the writer that waits.
+#[test]
+fn threads_that_pass_a_waiter_are_seen() {
+    let trace = "
+        0 A+ B+ W+
+        10 W?x W-0
+        20 A^x A,
+        40 B^x B,
+        60 A^x A,
+        85 W>
+        90 W@";
+    let passed = |trace: &str| report(&events(trace)).sites[0].passed_ns;
+    assert_eq!(passed(trace), 70_000);
+    assert_eq!(passed(&trace.replace("60 A^x A,", "60 C+ C^x C,")), 0, "each has released it once");
+    assert_eq!(passed(&trace.replace("10 W?x W-0", "30 W?x W-0")), 0, "once since W waits");
+}
+
 /// A source that sees the calls of locks tells of a release when the next thread has the lock, and
 /// of threads that pass a waiter: A releases at 30, C has the lock from 50 to 70, B gets it at 90.
 #[test]

@@ -14,6 +14,7 @@
 #include <semaphore.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 #include <threads.h>
 #include <time.h>
 
@@ -78,6 +79,7 @@ static struct {
 } next;
 
 static _Atomic bool is_ready;
+bool is_libcs;
 
 /* Zero until the dynamic linker has relocated this library. */
 static void *volatile relocated = (void *)&relocated;
@@ -88,12 +90,17 @@ static void *volatile relocated = (void *)&relocated;
  */
 static bool prepare(void)
 {
+	Dl_info file;
+
 	if (relocated == NULL)
 		return false;
 #define FIND(name, arguments) next.name = (int(*) arguments)dlsym(RTLD_NEXT, #name);
 	FUNCTIONS(FIND)
 #define FIND_VERSION(name, arguments) next.name = (int(*) arguments)dlvsym(RTLD_NEXT, #name, "GLIBC_2.3.2");
 	VERSIONED(FIND_VERSION)
+	/* Before 2.34, the C library has its threads in a file of their own. */
+	is_libcs = dladdr((void *)next.pthread_rwlock_unlock, &file) != 0 &&
+		   (strstr(file.dli_fname, "libc.so") != NULL || strstr(file.dli_fname, "libpthread") != NULL);
 	/* ORDERING: pairs with the load in READY: the pointers come first. */
 	atomic_store_explicit(&is_ready, true, memory_order_release);
 	return true;
@@ -116,6 +123,8 @@ static inline void has_taken(enum kind kind, const volatile void *lock)
 {
 	struct waited *entry = waited(kind, lock);
 
+	if (kind == WRITER)
+		has_it_to_write(lock);
 	if (unlikely(entry != NULL))
 		tell_takes(entry, kind, lock);
 }

@@ -46,6 +46,7 @@ static __thread struct {
 } self;
 
 struct waited waited_for[SETS][WAYS] __attribute__((aligned(64)));
+struct writer last_writers[SETS] __attribute__((aligned(64)));
 _Atomic uint32_t waiting_here[2];
 static _Atomic uint32_t nobody[2];
 _Atomic uint32_t *waiting_anywhere = nobody;
@@ -337,7 +338,21 @@ static struct waited *joins(enum kind kind, const volatile void *lock)
 	return NULL;
 }
 
-/* Returns which thread holds a lock, where the C library's memory of it says so, or 0. */
+/* Returns which thread has a read-write lock to write, or 0. */
+static uint32_t writer(const volatile pthread_rwlock_t *lock)
+{
+	/* The C library's bits of the word: it is a writer's turn, and the writer has not released the lock. */
+	const unsigned int is_written = 1 | 2;
+	uint32_t known = (uint32_t)lock->__data.__cur_writer;
+	struct writer *last = writer_of(lock);
+
+	if (known != 0 || !is_libcs || (lock->__data.__readers & is_written) != is_written ||
+	    atomic_load_explicit(&last->lock, memory_order_relaxed) != lock)
+		return known;
+	return atomic_load_explicit(&last->thread, memory_order_relaxed);
+}
+
+/* Returns which thread holds a lock, where that is known, or 0. */
 static uint32_t holder(enum kind kind, const volatile void *lock)
 {
 	switch (kind) {
@@ -345,7 +360,7 @@ static uint32_t holder(enum kind kind, const volatile void *lock)
 		return (uint32_t)((const volatile pthread_mutex_t *)lock)->__data.__owner;
 	case READER:
 	case WRITER:
-		return (uint32_t)((const volatile pthread_rwlock_t *)lock)->__data.__cur_writer;
+		return writer(lock);
 	default:
 		return 0;
 	}
@@ -390,18 +405,21 @@ struct wait tell_waits(enum kind kind, const volatile void *lock, const volatile
 	wait.is_shared = is_shared(kind, lock);
 	atomic_fetch_add_explicit(waiting(&wait), 1, memory_order_relaxed);
 	wait.entry = joins(kind, lock);
+	/* Whoever takes the lock after this thread was counted will tell of it. */
+	wait.holder = holder(kind, lock);
+	if (wait.holder == self.thread)
+		wait.holder = 0;
 	wait.began = now();
 	tell((struct event){.at = wait.began,
+			    .thread = wait.holder,
 			    .lock = address(kind, lock),
 			    .other = (uint64_t)other | (other != NULL && is_shared(MUTEX, other) ? SHARED : 0),
 			    .what = WAITS,
 			    .kind = (uint8_t)kind,
 			    .site = site});
-	if (atomic_load_explicit(&shared->accounts, memory_order_relaxed) != 0) {
-		wait.holder = holder(kind, lock);
-		if (wait.holder == 0 || wait.holder == self.thread || !tell_account(wait.holder))
-			wait.holder = 0;
-	}
+	if (atomic_load_explicit(&shared->accounts, memory_order_relaxed) == 0 || wait.holder == 0 ||
+	    !tell_account(wait.holder))
+		wait.holder = 0;
 	self.wait = wait;
 	errno = error;
 	return wait;
@@ -439,6 +457,8 @@ void tell_leaves(const struct wait *wait, bool has_it)
 	if (has_it) {
 		has(GOT, wait->entry, wait->kind, wait->lock, wait->began);
 		self.held = wait->lock;
+		if (wait->kind == WRITER)
+			has_it_to_write(wait->lock);
 	} else {
 		tell((struct event){.at = now(),
 				    .lock = address(wait->kind, wait->lock),

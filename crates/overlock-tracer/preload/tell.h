@@ -16,6 +16,37 @@
 extern struct waited waited_for[SETS][WAYS];
 
 /*
+ * Which thread has taken a read-write lock last to write. The C library's memory of the lock says that, too, but not
+ * any more when the thread has begun to release it.
+ */
+struct writer {
+	const volatile void *_Atomic lock;
+	_Atomic uint32_t thread;
+};
+
+extern struct writer last_writers[SETS];
+
+/* Whether calls are passed on to the C library's own locks, and not to those of another preloaded library. */
+extern bool is_libcs;
+
+/* Returns where that stands. */
+static inline struct writer *writer_of(const volatile void *lock)
+{
+	return &last_writers[((uint64_t)lock * 0x9e3779b97f4a7c15U) >> 52];
+}
+
+/* This thread has taken a lock to write. */
+static inline void has_it_to_write(const volatile void *lock)
+{
+	struct writer *writer = writer_of(lock);
+
+	atomic_store_explicit(&writer->lock, lock, memory_order_relaxed);
+	atomic_store_explicit(&writer->thread,
+			      (uint32_t)((const volatile pthread_rwlock_t *)lock)->__data.__cur_writer,
+			      memory_order_relaxed);
+}
+
+/*
  * How many threads wait for locks, and how many for other things: most need not look further. The first two are of
  * this process; the others are of all, and of locks that processes share.
  */

@@ -57,6 +57,28 @@ impl Finding {
         places.sort_by_key(|place| std::cmp::Reverse(place.waits.waited_ns));
         places
     }
+
+    /// Returns for how long writers waited here while readers took turns, or seem to have done so.
+    /// A reader that does not wait may leave no trace, but a writer that holds the lock wakes those
+    /// that wait.
+    #[must_use]
+    pub fn passed_ns(&self) -> u64 {
+        match self.kind {
+            Kind::Writer => self.waits.passed_ns.max(self.waits.holder.unknown),
+            _ => 0,
+        }
+    }
+
+    /// Returns whether writers waited here for most of the time because readers took turns, if this
+    /// would be the cure otherwise.
+    fn is_passed_by_readers(&self, otherwise: Cure) -> bool {
+        let may_be = match otherwise {
+            Cure::LookCloser => true,
+            Cure::LeaveLocks | Cure::RaiseQuota | Cure::StopSpinning => false,
+            _ => self.waits.passed_ns >= self.waits.holder.unknown,
+        };
+        may_be && self.passed_ns() * 2 > self.waits.waited_ns
+    }
 }
 
 /// A loop that waits.
@@ -91,6 +113,8 @@ pub struct Findings {
     pub stopped_ns: u64,
     /// The part of the threads' time in sleeps by futexes that a preloaded library does not see.
     pub unseen_share: f64,
+    /// Whether the system hides in which calls threads sleep.
+    pub is_secret: bool,
 }
 
 impl Findings {
@@ -149,7 +173,12 @@ impl Findings {
             });
             found.map_or(Class::Work, |finding| finding.class)
         };
-        let verdict = Verdict::new(&report, class);
+        let mut verdict = Verdict::new(&report, class);
+        if let Some(worst) = waits.iter().find(|one| one.class == Class::Lock)
+            && worst.is_passed_by_readers(verdict.cure)
+        {
+            verdict.cure = Cure::LetWritersPass;
+        }
         let mut loops: BTreeMap<(u32, String), Loop> = BTreeMap::new();
         for spin in &report.spins {
             let (_, place) = names.of(spin.site);
@@ -175,7 +204,16 @@ impl Findings {
             lost: tracer.lost,
             stopped_ns,
             unseen_share: 0.0,
+            is_secret: false,
             report,
+        }
+    }
+
+    /// Takes note that the system hides in which calls threads sleep: there is no verdict then.
+    pub(crate) fn are_hidden(&mut self) {
+        self.is_secret = true;
+        if self.verdict.cure == Cure::LeaveLocks {
+            self.verdict.cure = Cure::LookCloser;
         }
     }
 
@@ -208,8 +246,8 @@ impl<'a> Names<'a> {
         let stack: Vec<Frame> = self.symbols.stack(&self.tracer.images, site);
         let frames = self.tracer.images.frames(site);
         let is_plain = frames.is_some_and(|frames| frames.is_plain);
-        let kind = frames.and_then(|frames| frames.kind);
-        let kind = kind.unwrap_or_else(|| names::kind(&stack, is_plain));
+        let told = frames.and_then(|frames| frames.kind);
+        let kind = names::kind_of(told, &stack, is_plain);
         let named = (kind, names::place(&stack));
         self.known.insert(site, named.clone());
         named

@@ -103,6 +103,17 @@ pub(crate) fn kind(stack: &[Frame], is_plain: bool) -> Kind {
     }
 }
 
+/// Returns what a stack waits for where the source has told. A lock may be made of semaphores,
+/// which only the names of its functions say.
+pub(crate) fn kind_of(told: Option<Kind>, stack: &[Frame], is_plain: bool) -> Kind {
+    let named = kind(stack, is_plain);
+    match told {
+        Some(Kind::Semaphore) if named == Kind::Mutex => named,
+        Some(told) => told,
+        None => named,
+    }
+}
+
 fn is_passing_on(frame: &Frame) -> bool {
     LIBRARIES.iter().any(|library| frame.module.starts_with(library))
         || WRAPPERS.iter().any(|start| frame.function.starts_with(start))
@@ -195,5 +206,16 @@ mod tests {
             frame("main::h0123456789abcdef", "app"),
         ];
         assert_eq!((kind(&rust, false), place(&rust)), (Kind::Mutex, "main (app.c:7)".into()));
+    }
+
+    #[test]
+    fn a_lock_may_be_made_of_semaphores() {
+        let server = ["PGSemaphoreLock", "LWLockAcquire", "XLogFlush"];
+        let server = server.map(|function| frame(function, "postgres"));
+        let told = Some(Kind::Semaphore);
+        assert_eq!(kind_of(told, &server, false), Kind::Mutex);
+        assert_eq!(kind_of(told, &[frame("take", "app")], false), Kind::Semaphore);
+        assert_eq!(kind_of(Some(Kind::Condvar), &server, false), Kind::Condvar);
+        assert_eq!(kind_of(None, &server, false), Kind::Mutex);
     }
 }

@@ -88,7 +88,7 @@ impl Preload {
     }
 
     pub(crate) fn turn(&mut self, tracer: &mut Tracer) {
-        self.rings.turn(tracer.switches);
+        self.rings.turn(tracer.switches, true);
         match self.is_coarse() {
             true => std::thread::sleep(std::time::Duration::from_millis(TURN_MS)),
             false => self.rings.wait(TURN_MS),
@@ -172,6 +172,10 @@ impl Tracer {
         match event.what {
             memory::WAITS => {
                 self.told.unseen.told(at, thread, true);
+                self.told.holders.remove(&thread);
+                if event.thread != 0 {
+                    self.told.holders.insert(thread, event.thread);
+                }
                 let site = self.place(process, thread, &event, stack);
                 if Kind::numbered(event.kind) == Kind::Condvar {
                     let condition = Condition {
@@ -193,9 +197,9 @@ impl Tracer {
                 }
             }
             memory::GOT | memory::TAKES => {
-                if event.thread != 0 {
-                    self.event(event.other, event.thread, What::Wake { lock: event.lock });
-                    self.event(event.other, event.thread, What::WakeEnd);
+                if let Some((released, releaser)) = self.release_before(thread, &event) {
+                    self.event(released, releaser, What::Wake { lock: event.lock });
+                    self.event(released, releaser, What::WakeEnd);
                 }
                 self.told.unseen.told(at, thread, false);
                 self.told.conditions.remove(&thread);
@@ -225,6 +229,17 @@ impl Tracer {
                 self.event(at, thread, What::WaitEnd);
             }
             _ => {}
+        }
+    }
+
+    /// Returns when a lock was released that a thread has got, and by which thread. A thread that
+    /// released it without a look at its waiters was about to do so when they came, and has lost
+    /// its processor there, or else the wait would be too short to matter.
+    fn release_before(&mut self, thread: u32, got: &memory::Event) -> Option<(u64, u32)> {
+        let holder = self.told.holders.remove(&thread).filter(|_| got.what == memory::GOT);
+        match got.thread {
+            0 => Some((got.at, holder?)),
+            releaser => Some((got.other, releaser)),
         }
     }
 

@@ -79,6 +79,7 @@ fn wait(one: &Finding) -> Value {
             "p999": waits.hold_ns.value_at_quantile(0.999),
         },
         "holder_ns": holder(&waits.holder),
+        "passed_ns": waits.passed_ns,
         "blocked_in": blocked,
     })
 }

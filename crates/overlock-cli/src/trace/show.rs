@@ -4,7 +4,7 @@
 use crate::table::Table;
 use crate::units;
 use overlock_trace::{Class, Cure, NOTICEABLE};
-use overlock_tracer::{Finding, Findings, Kind, Loop};
+use overlock_tracer::{Finding, Findings, Loop};
 
 /// Says what was found; the first line is the diagnosis.
 pub(crate) fn text(found: &Findings, top: usize) -> String {
@@ -64,7 +64,11 @@ pub(crate) fn diagnosis(found: &Findings) -> String {
         Cure::LeaveLocks => {
             format!("Not a lock problem: {waited} of all thread time was spent waiting for locks.")
         }
-        Cure::LookCloser if found.report.time.unknown > found.report.time.total() / 2 => format!(
+        Cure::LookCloser if found.is_secret => {
+            "Nothing is known of this program's waits: this user may not see in which calls its threads sleep."
+                .into()
+        }
+        Cure::LookCloser if is_unseen(found) => format!(
             "Nothing was seen of threads for {} of their time: they slept, or ran, all the while.",
             percent(share(found.report.time.unknown, found.report.time.total()))
         ),
@@ -86,6 +90,10 @@ pub(crate) fn diagnosis(found: &Findings) -> String {
                 Cure::WakeSooner => {
                     (holder.free, "while the lock was free and its next holder late")
                 }
+                Cure::LetWritersPass => {
+                    let passed = found.waits.iter().map(Finding::passed_ns).sum();
+                    (passed, "by writers while readers took turns")
+                }
                 Cure::LookCloser => (holder.unknown, "for a holder that is not known"),
                 _ => (holder.running, "while the holder ran"),
             };
@@ -102,17 +110,6 @@ fn advice(found: &Findings) -> String {
     let locks = Finding::together(found.waits.iter().filter(|one| one.class == Class::Lock));
     let worst = locks.first();
     let place = worst.map_or("the lock", |one| &one.place);
-    if let Some(one) =
-        worst.filter(|one| found.verdict.cure == Cure::LookCloser && waits_for_readers(one))
-    {
-        return format!(
-            "Writers at {} wait while readers take turns: the next one comes before the last has left, so \
-             the lock is never free, and most readers leave no trace. Let writers go first \
-             (PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP; std::shared_mutex prefers readers), or read \
-             for shorter times.",
-            one.place
-        );
-    }
     match found.verdict.cure {
         Cure::LeaveLocks => {
             let starved = share(found.report.time.preempted, found.report.time.total());
@@ -142,6 +139,12 @@ fn advice(found: &Findings) -> String {
             let inside = inside.map(|(what, _)| format!(" ({what})")).unwrap_or_default();
             format!("The holders of {place} sleep inside the section{inside}: move that out of it.")
         }
+        Cure::LetWritersPass => format!(
+            "Writers at {place} wait while readers take turns: the next one comes before the last has left, \
+             so the lock is never free. Let writers go first \
+             (PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP; std::shared_mutex prefers readers), or read \
+             for shorter times."
+        ),
         Cure::WakeSooner => format!(
             "The lock at {place} is handed to threads that first have to be woken. A lock whose \
              waiters stay awake for a moment avoids that; try: overlock compare -- PROGRAM"
@@ -161,19 +164,24 @@ fn advice(found: &Findings) -> String {
              overlock trace --source looks"
                 .into()
         }
+        Cure::LookCloser if found.is_secret => "Run this as root, or as the program's user.".into(),
+        Cure::LookCloser if is_unseen(found) => {
+            "A thread is first seen when it gets or loses a processor: watch for longer, if the program runs for \
+             longer."
+                .into()
+        }
         Cure::LookCloser => "Watch for longer, or give the program debug information.".into(),
     }
+}
+
+/// Returns whether threads were not seen for most of their time.
+fn is_unseen(found: &Findings) -> bool {
+    found.report.time.unknown > found.report.time.total() / 2
 }
 
 /// Returns whether what was not seen may be worth more than what was.
 fn misses_all(found: &Findings) -> bool {
     found.verdict.lock_share < NOTICEABLE && found.unseen_share >= NOTICEABLE
-}
-
-/// Returns whether writers waited for holders that are mostly unknown: readers, as a writer that
-/// holds the lock wakes those that wait.
-fn waits_for_readers(one: &Finding) -> bool {
-    one.kind == Kind::Writer && one.waits.holder.unknown * 2 > one.waits.holder.total()
 }
 
 /// Says where the threads' time went, and what was not seen.

@@ -27,6 +27,47 @@ fn a_preloaded_library_names_what_a_holder_did() {
     assert_eq!(both.summary()["cure"], "leave-locks", "{:?}", both.said);
 }
 
+/// Runs a program that says nothing of itself.
+fn preloaded(name: &str) -> Said {
+    let folder = tempfile::tempdir().unwrap();
+    let program = program(folder.path(), name);
+    let _alone = alone();
+    let said = said(&["trace", "--source", "preload", "--json", "--", &program]);
+    said.ends(0, "");
+    said
+}
+
+/// The readers sleep, but that is not why the writer waits for long.
+#[test]
+fn readers_that_take_turns_past_a_writer_are_named() {
+    if !can_look() {
+        return;
+    }
+    let said = preloaded("turns");
+    let summary = said.records("trace-summary").remove(0);
+    assert_eq!(summary["cure"], "let-writers-pass", "{said:?}");
+    let lock = said.records("trace-lock").remove(0);
+    assert_eq!(lock["type"], "rwlock-write", "{lock}");
+    let passed = lock["passed_ns"].as_f64().unwrap() / lock["waited_ns"].as_f64().unwrap();
+    assert!(passed > 0.5, "{lock}");
+}
+
+/// A thread may have been about to release a lock, and seen no waiters, when they came.
+#[test]
+fn a_holder_whose_release_is_not_seen_is_known() {
+    if !can_look() {
+        return;
+    }
+    let said = preloaded("unseen");
+    for place in ["waits_mutex (unseen.c", "waits_read (unseen.c", "waits_begun (unseen.c"] {
+        let locks = said.records("trace-lock");
+        let is_it = |one: &&Value| one["where"].as_str().is_some_and(|at| at.starts_with(place));
+        let lock = locks.iter().find(is_it).unwrap_or_else(|| panic!("no {place}: {said:?}"));
+        let unknown = lock["holder_ns"]["unknown"].as_f64().unwrap();
+        assert!(unknown < 0.2 * lock["waited_ns"].as_f64().unwrap(), "{lock}");
+    }
+}
+
 /// Each kind of lock is told by its name, also by a process that is killed, and by its child.
 #[test]
 fn a_process_that_is_killed_has_told_all() {

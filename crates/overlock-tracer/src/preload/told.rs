@@ -16,6 +16,8 @@ pub(crate) struct Told {
     /// The places that threads have numbered.
     pub(super) places: HashMap<(u32, u16), Site>,
     pub(super) conditions: HashMap<u32, Condition>,
+    /// Which thread had the lock when a thread began to wait for it.
+    pub(super) holders: HashMap<u32, u32>,
     /// Accounts of threads, as far as they have not been used.
     pub(super) accounts: Vec<Account>,
     /// Processor time in loops that yield, of each thread, for which no sample was made yet.
