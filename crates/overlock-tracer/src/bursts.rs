@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! When the clocks of a program's processors are sampled without root.
+//! What is dear where threads switch often is then done in bursts only.
 //!
-//! Such a clock belongs to a thread, so the kernel sets a timer each time that the thread gets a
-//! processor. That is dear where threads switch often: it is then done in bursts only.
+//! Without root, the clock that samples what a thread does belongs to the thread, so the kernel
+//! sets a timer each time that the thread gets a processor. With root, the kernel walks its own
+//! stack to tell why a thread leaves its processor.
 
 use crate::platform;
 use std::os::fd::OwnedFd;
 
-/// The events of the clocks, and for how long they were on.
+/// The events, and for how long they were on.
 #[derive(Debug, Default)]
 pub(crate) struct Bursts {
     events: Vec<OwnedFd>,
+    /// Those that are on when the others are off.
+    instead: Vec<OwnedFd>,
     is_off: bool,
     since: u64,
     on_ns: u64,
     off_ns: u64,
     switches: u64,
-    /// How long it takes to turn all clocks on or off.
+    /// How long it takes to turn all of them on or off.
     cost_ns: u64,
 }
 
@@ -25,7 +28,9 @@ const MANY: u64 = 20_000;
 /// The length of a burst, and of what is between two of them.
 const ON_NS: u64 = 10_000_000;
 const OFF_NS: u64 = 90_000_000;
-/// Turning clocks on and off may take this part of the time: one of so much.
+/// The same where other events tell meanwhile, and know most by what the last bursts have told.
+const REPLACED_NS: u64 = 490_000_000;
+/// Turning them on and off may take this part of the time: one of so much.
 const SHARE: u64 = 50;
 
 impl Bursts {
@@ -33,23 +38,38 @@ impl Bursts {
         self.events.push(event);
     }
 
-    /// Turns the clocks on or off if it is time to; `switches` is how often threads have switched.
-    pub(crate) fn turn(&mut self, switches: u64) {
+    /// Adds an event that is off for as long as the others are on.
+    pub(crate) fn add_instead(&mut self, event: OwnedFd) {
+        self.instead.push(event);
+    }
+
+    /// Turns the events on or off if it is time to; `switches` is how often threads have switched.
+    pub(crate) fn turn(&mut self, switches: u64, may_be_off: bool) {
         let now = platform::now_ns();
         if self.since == 0 {
             self.since = now;
         }
         let passed = now - self.since;
-        let length = if self.is_off { OFF_NS } else { ON_NS };
+        let length = match self.is_off {
+            false => ON_NS,
+            true if self.instead.is_empty() => OFF_NS,
+            true => REPLACED_NS,
+        };
         if passed < length.max(self.cost_ns * SHARE) || self.events.is_empty() {
             return;
         }
-        let are_many = (switches - self.switches) * 1_000_000_000 / passed >= MANY;
+        let are_many = (switches - self.switches) * 1_000_000_000 / passed >= MANY && may_be_off;
         self.count(now);
         self.switches = switches;
         if self.is_off || are_many {
             self.is_off = !self.is_off;
-            self.events.iter().for_each(|event| platform::turn(event, !self.is_off));
+            // Between the two calls both tell, which is better than neither.
+            let (on, off) = match self.is_off {
+                true => (&self.instead, &self.events),
+                false => (&self.events, &self.instead),
+            };
+            on.iter().for_each(|event| platform::turn(event, true));
+            off.iter().for_each(|event| platform::turn(event, false));
             self.cost_ns = platform::now_ns() - now;
         }
     }
@@ -60,11 +80,11 @@ impl Bursts {
         self.since = now;
     }
 
-    pub(crate) fn events(&self) -> &[OwnedFd] {
-        &self.events
+    pub(crate) fn events(&self) -> impl Iterator<Item = &OwnedFd> {
+        self.events.iter().chain(&self.instead)
     }
 
-    /// Returns how many times longer the program ran than its clocks were sampled.
+    /// Returns how many times longer the program ran than the events were on.
     pub(crate) fn stretch(&mut self) -> f64 {
         self.count(platform::now_ns().max(self.since));
         (self.on_ns + self.off_ns) as f64 / self.on_ns.max(1) as f64

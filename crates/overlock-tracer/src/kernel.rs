@@ -1,91 +1,133 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Why a thread left its processor, by the kernel's own call chain.
 
-use crate::platform;
 use overlock_trace::Reason;
+use std::cell::{Cell, OnceCell};
 use std::collections::HashMap;
 use std::thread::JoinHandle;
 
 /// The kernel's functions, sorted by address.
 type Functions = Vec<(u64, String)>;
 
-/// Call chains of the kernel, numbered, and the names of its functions.
+/// Call chains of the kernel and words for them, numbered, and the names of its functions. These
+/// are read when the first chain comes, and waited for when words are wanted: that takes as long
+/// as many programs run.
 pub(crate) struct Kernel {
-    loading: Option<JoinHandle<Functions>>,
-    functions: Functions,
-    numbers: HashMap<Vec<u64>, Chain>,
-    texts: Vec<String>,
+    loading: Cell<Option<JoinHandle<Functions>>>,
+    functions: OnceCell<Functions>,
+    chains: HashMap<Vec<u64>, Reason>,
+    words: HashMap<String, Reason>,
+    reasons: Vec<Why>,
+    /// What threads sleep in at an instruction of a process; nothing if it differs.
+    places: HashMap<(u32, u64), Option<Reason>>,
 }
 
-/// What a call chain means.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Chain {
-    pub(crate) reason: Reason,
-    /// The thread left in the work that the kernel does before a return to user mode. There, since
-    /// Linux 6.18, a thread whose group has spent its quota leaves the run queue.
-    pub(crate) is_at_work: bool,
+/// What a reason stands for.
+#[derive(Default)]
+struct Why {
+    chain: Vec<u64>,
+    words: OnceCell<String>,
+    is_at_work: OnceCell<bool>,
 }
 
-/// How many call chains are kept apart.
-const MOST_CHAINS: usize = 4096;
+/// A sleep in something that is not known.
+const UNKNOWN: Reason = Reason(0);
+/// A sleep in a wait for a futex.
+pub(crate) const FUTEX: Reason = Reason(1);
+/// How many reasons are kept apart.
+const MOST_REASONS: usize = 4096;
+/// How many places are remembered.
+const MOST_PLACES: usize = 1 << 16;
 
 impl Kernel {
-    /// Starts to read the names in the background: it takes as long as many programs run.
     pub(crate) fn new() -> Self {
-        Kernel {
-            loading: std::thread::Builder::new().spawn(load).ok(),
-            functions: Vec::new(),
-            numbers: HashMap::new(),
-            texts: vec!["in the kernel".to_owned()],
+        let mut kernel = Kernel {
+            loading: Cell::new(None),
+            functions: OnceCell::new(),
+            chains: HashMap::new(),
+            words: HashMap::new(),
+            reasons: Vec::new(),
+            places: HashMap::new(),
+        };
+        let numbers = ["in the kernel", "futex"].map(|words| kernel.reason(words));
+        debug_assert_eq!(numbers, [UNKNOWN, FUTEX]);
+        kernel
+    }
+
+    /// Returns the number for a call chain, the innermost address first.
+    pub(crate) fn chain(&mut self, chain: Vec<u64>) -> Reason {
+        if let Some(reason) = self.chains.get(&chain) {
+            return *reason;
+        }
+        if self.chains.is_empty() {
+            self.loading.set(std::thread::Builder::new().spawn(load).ok());
+        }
+        let reason = self.number(Why { chain: chain.clone(), ..Why::default() });
+        self.chains.insert(chain, reason);
+        reason
+    }
+
+    /// Returns whether a thread left its processor in the work that the kernel does before a return
+    /// to user mode. There, since Linux 6.18, a thread whose group has spent its quota leaves the
+    /// run queue.
+    pub(crate) fn is_at_work(&mut self, chain: Vec<u64>) -> bool {
+        let reason = self.chain(chain);
+        let Some(why) = self.reasons.get(reason.0 as usize) else { return false };
+        let has = |part| self.names(&why.chain).any(|name| name.contains(part));
+        *why.is_at_work.get_or_init(|| has("task_work_run") && has("cond_resched"))
+    }
+
+    /// A thread sleeps at an instruction of its process, for this reason.
+    pub(crate) fn learns(&mut self, place: (u32, u64), reason: Reason) {
+        if self.places.len() < MOST_PLACES || self.places.contains_key(&place) {
+            let known = self.places.entry(place).or_insert(Some(reason));
+            *known = known.filter(|known| *known == reason);
         }
     }
 
-    /// Returns the meaning of a call chain, the innermost address first.
-    pub(crate) fn chain(&mut self, addresses: Vec<u64>) -> Chain {
-        if let Some(loading) = self.loading.take() {
-            self.functions = loading.join().unwrap_or_default();
-        }
-        if let Some(chain) = self.numbers.get(&addresses) {
-            return *chain;
-        }
-        let unknown = Chain { reason: Reason(0), is_at_work: false };
-        if self.functions.is_empty() || self.numbers.len() >= MOST_CHAINS {
-            return unknown;
-        }
-        let names: Vec<&str> = addresses.iter().filter_map(|at| self.name(*at)).collect();
-        let has = |part| names.iter().any(|name: &&str| name.contains(part));
-        let is_at_work = has("task_work_run") && has("cond_resched");
-        let reason = why(&names);
-        let reason = self.reason(&reason);
-        let chain = Chain { reason, is_at_work };
-        self.numbers.insert(addresses, chain);
-        chain
+    /// Returns why a thread sleeps there, if all that did so before had one reason.
+    pub(crate) fn reason_at(&self, place: (u32, u64)) -> Reason {
+        self.places.get(&place).copied().flatten().unwrap_or(UNKNOWN)
     }
 
     /// Returns the number for some words.
-    pub(crate) fn reason(&mut self, text: &str) -> Reason {
-        let known = self.texts.iter().position(|known| *known == text);
-        let number = known.unwrap_or_else(|| {
-            self.texts.push(text.to_owned());
-            self.texts.len() - 1
-        });
-        Reason(u32::try_from(number).unwrap_or(0))
+    pub(crate) fn reason(&mut self, words: &str) -> Reason {
+        if let Some(reason) = self.words.get(words) {
+            return *reason;
+        }
+        let reason = self.number(Why { words: words.to_owned().into(), ..Why::default() });
+        self.words.insert(words.to_owned(), reason);
+        reason
     }
 
     /// Returns the words for a number.
     pub(crate) fn text(&self, reason: Reason) -> &str {
-        self.texts.get(reason.0 as usize).map_or("in the kernel", String::as_str)
+        let Some(one) = self.reasons.get(reason.0 as usize) else { return "in the kernel" };
+        one.words.get_or_init(|| why(&self.names(&one.chain).collect::<Vec<_>>()))
     }
 
-    fn name(&self, address: u64) -> Option<&str> {
-        let next = self.functions.partition_point(|(start, _)| *start <= address);
-        Some(&self.functions[next.checked_sub(1)?].1)
+    fn number(&mut self, why: Why) -> Reason {
+        if self.reasons.len() >= MOST_REASONS {
+            return UNKNOWN;
+        }
+        self.reasons.push(why);
+        u32::try_from(self.reasons.len() - 1).map_or(UNKNOWN, Reason)
+    }
+
+    /// Returns the names of the functions of a chain, as far as they are known.
+    fn names(&self, chain: &[u64]) -> impl Iterator<Item = &str> {
+        let functions = self.functions.get_or_init(|| {
+            let loaded = self.loading.take().map(JoinHandle::join);
+            loaded.and_then(Result::ok).unwrap_or_default()
+        });
+        chain.iter().filter_map(|address| {
+            let next = functions.partition_point(|(start, _)| start <= address);
+            Some(&*functions.get(next.checked_sub(1)?)?.1)
+        })
     }
 }
 
 fn load() -> Functions {
-    // The first record waits for the names.
-    platform::hurry();
     let text = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
     let function = |line: &str| {
         let mut words = line.split_whitespace();
@@ -133,7 +175,21 @@ fn why(names: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::why;
+    use super::*;
+
+    #[test]
+    fn a_place_with_two_reasons_has_none() {
+        let mut kernel = Kernel::new();
+        let (here, there) = ((1, 0x10), (2, 0x10));
+        assert_eq!(kernel.reason_at(here), Reason(0));
+        kernel.learns(here, Reason(3));
+        kernel.learns(here, Reason(3));
+        kernel.learns(there, Reason(4));
+        assert_eq!((kernel.reason_at(here), kernel.reason_at(there)), (Reason(3), Reason(4)));
+        kernel.learns(here, Reason(4));
+        kernel.learns(here, Reason(4));
+        assert_eq!((kernel.reason_at(here), kernel.reason_at(there)), (Reason(0), Reason(4)));
+    }
 
     #[test]
     fn chains_are_said_in_words() {
@@ -145,5 +201,19 @@ mod tests {
         let chain = [&chain[..], &["handle_mm_fault", "exc_page_fault"]].concat();
         assert_eq!(why(&chain), "page fault of a file");
         assert_eq!(why(&["__schedule", "schedule", "odd_function"]), "odd_function");
+    }
+
+    #[test]
+    fn names_are_looked_up_when_they_are_wanted() {
+        let mut kernel = Kernel::new();
+        let functions = [(10, "schedule"), (20, "task_work_run"), (30, "x_cond_resched")];
+        let functions = functions.map(|(at, name)| (at, name.to_owned())).to_vec();
+        kernel.functions.set(functions).unwrap();
+        let (sleep, work) = (kernel.chain(vec![15, 20]), vec![15, 25, 31]);
+        assert_eq!(kernel.chain(vec![15, 20]), sleep);
+        assert_eq!(kernel.text(sleep), "task_work_run");
+        assert!(kernel.is_at_work(work) && !kernel.is_at_work(vec![15, 20]));
+        assert_eq!(kernel.text(FUTEX), "futex");
+        assert_eq!(kernel.reason("futex"), FUTEX);
     }
 }

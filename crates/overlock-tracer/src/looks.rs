@@ -17,6 +17,7 @@ use crate::tracer::Tracer;
 use anyhow::Result;
 use overlock_trace::{Doing, Holder, Off, SHARED, Seen, Site, Snapshot, What};
 use std::collections::{HashMap, HashSet};
+use std::io::ErrorKind;
 
 /// How the threads of programs are looked at.
 #[derive(Debug)]
@@ -28,8 +29,10 @@ pub(crate) struct Looks {
     asleep: HashMap<u32, Sleep>,
     first: u64,
     last: u64,
-    /// How often all threads were looked at, and how often a thread could not be.
+    /// How often all threads were looked at; how often one that slept was, and how often that was
+    /// not allowed.
     count: u64,
+    allowed: u64,
     refused: u64,
 }
 
@@ -64,6 +67,7 @@ impl Looks {
             first: platform::now_ns(),
             last: platform::now_ns(),
             count: 0,
+            allowed: 0,
             refused: 0,
         }
     }
@@ -100,11 +104,13 @@ impl Looks {
                 tracer.tell_found(u64::MAX);
             }
             None => {
-                self.rings.turn(tracer.switches);
+                self.rings.turn(tracer.switches, true);
                 self.rings.read_now(tracer, SETTLED_NS);
             }
         }
         let start = platform::now_ns();
+        // What threads did before the first look is not known.
+        self.last = if self.count == 0 { start } else { self.last };
         let mut processes: Vec<u32> = tracer.threads.values().copied().collect();
         processes.sort_unstable();
         processes.dedup();
@@ -124,7 +130,7 @@ impl Looks {
     /// Says what makes the result doubtful, if anything does.
     pub(crate) fn doubts(&self) -> Option<String> {
         let pause = (self.last - self.first) / self.count.max(1);
-        if self.refused * 2 > self.count {
+        if self.are_secret() {
             return Some("the system does not let this user see in which calls threads sleep (another user's \
                          program, or a privileged one): their waits are missing; run this as root".into());
         }
@@ -136,6 +142,11 @@ impl Looks {
                 pause / 1_000_000
             )
         })
+    }
+
+    /// Returns whether the system hides in which calls threads sleep.
+    pub(crate) fn are_secret(&self) -> bool {
+        self.refused > self.allowed
     }
 
     /// Reads the last records.
@@ -176,10 +187,15 @@ impl Looks {
         is_known: bool,
     ) -> Option<Doing> {
         let call = std::fs::read_to_string(format!("/proc/{process}/task/{thread}/syscall"));
-        let Ok(call) = call else {
-            self.refused += 1;
-            return None;
+        let call = match call {
+            Ok(call) => call,
+            Err(error) => {
+                // It may also have ended.
+                self.refused += u64::from(error.kind() == ErrorKind::PermissionDenied);
+                return None;
+            }
         };
+        self.allowed += 1;
         let before = self.asleep.get(&thread).copied();
         if call.starts_with("running") {
             // It has been woken, but has no processor yet: what it waited for is free.

@@ -13,6 +13,9 @@ pub(crate) const FUTEX_COMMAND: u64 = 127;
 /// The flag of an operation whose word belongs to one process.
 pub(crate) const FUTEX_PRIVATE: u64 = 128;
 
+/// The flags of a tracepoint that was passed in an interrupt, of the processor or a deferred one.
+pub(crate) const IN_INTERRUPT: u64 = 0x18;
+
 /// Where the tracepoints' data has what is needed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Layout {
@@ -20,6 +23,7 @@ pub(crate) struct Layout {
     pub(crate) prev_state: Field,
     pub(crate) next_pid: Field,
     pub(crate) woken_pid: Field,
+    pub(crate) flags: Field,
     pub(crate) futex_address: Field,
     pub(crate) futex_op: Field,
     pub(crate) futex_value: Field,
@@ -28,11 +32,15 @@ pub(crate) struct Layout {
 /// What an event tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Point {
+    /// A thread leaves its processor to another; without and with the kernel's call chain.
     Switch,
+    SwitchWhy,
+    /// Records of all switches, and meanwhile: a thread gets a processor that was idle.
+    Switches,
+    SwitchIn,
     Waking,
     FutexWait,
     FutexWake,
-    FutexEnd,
     Clock,
     Tasks,
 }
@@ -89,20 +97,24 @@ impl Spec {
                 let faults = perf::PERF_COUNT_SW_PAGE_FAULTS_MAJ;
                 let event = if is_privileged { perf::PERF_COUNT_SW_DUMMY } else { faults };
                 attr.config = event.into();
-                attr.set_context_switch(1);
-                attr.set_task(1);
-                attr.set_comm(1);
-                attr.set_comm_exec(1);
-                attr.set_mmap(1);
-                attr.set_mmap2(1);
+                // With tracepoints, records of switches are an event of their own.
+                let is_own = self.point == Point::Switches;
+                attr.set_context_switch(u64::from(is_own || !is_privileged));
+                attr.set_task(u64::from(!is_own));
+                attr.set_comm(u64::from(!is_own));
+                attr.set_comm_exec(u64::from(!is_own));
+                attr.set_mmap(u64::from(!is_own));
+                attr.set_mmap2(u64::from(!is_own));
             }
         }
         if self.parts & records::CALLCHAIN != 0 {
             attr.set_exclude_callchain_user(1);
         }
-        if self.parts & records::STACK != 0 {
+        if self.parts & records::STACK == records::STACK {
             attr.sample_regs_user = records::REGISTERS;
             attr.sample_stack_user = STACK_BYTES;
+        } else if self.parts & records::PLACE != 0 {
+            attr.sample_regs_user = records::INSTRUCTION;
         }
         attr
     }

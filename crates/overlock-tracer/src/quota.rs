@@ -96,6 +96,10 @@ impl Stops {
         }
     }
 
+    pub(crate) fn are_none(&self) -> bool {
+        self.of.is_empty()
+    }
+
     pub(crate) fn has_quota(&self, process: u32) -> bool {
         self.of.contains_key(&process)
     }

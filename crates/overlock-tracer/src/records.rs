@@ -10,11 +10,15 @@ pub(crate) const ALWAYS: u64 = (perf::PERF_SAMPLE_IDENTIFIER
     | perf::PERF_SAMPLE_CPU) as u64;
 pub(crate) const CALLCHAIN: u64 = perf::PERF_SAMPLE_CALLCHAIN as u64;
 pub(crate) const RAW: u64 = perf::PERF_SAMPLE_RAW as u64;
-pub(crate) const STACK: u64 = (perf::PERF_SAMPLE_REGS_USER | perf::PERF_SAMPLE_STACK_USER) as u64;
+pub(crate) const STACK: u64 = PLACE | perf::PERF_SAMPLE_STACK_USER as u64;
+/// Without the stack, only the instruction.
+pub(crate) const PLACE: u64 = perf::PERF_SAMPLE_REGS_USER as u64;
 
 /// The registers that an unwinder starts from: frame pointer, stack pointer, instruction pointer.
 #[cfg(target_arch = "x86_64")]
-pub(crate) const REGISTERS: u64 = 1 << 6 | 1 << 7 | 1 << 8;
+pub(crate) const REGISTERS: u64 = 1 << 6 | 1 << 7 | INSTRUCTION;
+#[cfg(target_arch = "x86_64")]
+pub(crate) const INSTRUCTION: u64 = 1 << 8;
 
 /// A record's kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +146,7 @@ impl<'a> Record<'a> {
     /// Returns the parts of a sample: call chain, data of the tracepoint, registers and stack.
     pub(crate) fn sample(&self, parts: u64) -> Option<Sample<'a>> {
         let mut body = Fields(self.body);
-        let mut sample = Sample { chain: &[], raw: &[], stack: None };
+        let mut sample = Sample { chain: &[], raw: &[], place: 0, stack: None };
         if parts & CALLCHAIN != 0 {
             let count = usize::try_from(body.u64()?).ok()?;
             sample.chain = body.take(count.checked_mul(8)?)?;
@@ -151,7 +155,10 @@ impl<'a> Record<'a> {
             let size = usize::try_from(body.u32()?).ok()?;
             sample.raw = body.take(size)?;
         }
-        if parts & STACK != 0 && body.u64()? != 0 {
+        if parts & STACK == PLACE && body.u64()? != 0 {
+            sample.place = body.u64()?;
+        }
+        if parts & STACK == STACK && body.u64()? != 0 {
             let (frame, pointer, instruction) = (body.u64()?, body.u64()?, body.u64()?);
             let size = usize::try_from(body.u64()?).ok()?;
             let all = body.take(size)?;
@@ -168,6 +175,8 @@ impl<'a> Record<'a> {
 pub(crate) struct Sample<'a> {
     pub(crate) chain: &'a [u8],
     pub(crate) raw: &'a [u8],
+    /// The instruction in user mode, or 0.
+    pub(crate) place: u64,
     pub(crate) stack: Option<Stack<'a>>,
 }
 

@@ -24,6 +24,10 @@ pub(crate) struct Rings {
     /// Those that own no ring, and a second descriptor of those that do.
     events: Vec<OwnedFd>,
     bursts: Bursts,
+    /// Records of switches where tracepoints tell of most.
+    switches: Bursts,
+    /// How many switches there were, and how many that no tracepoint has told of.
+    known: (u64, u64),
     drain: Option<Drain>,
     /// Since when all events record.
     pub(crate) since: u64,
@@ -42,6 +46,8 @@ const USERS_SMALLEST: usize = 256 << 10;
 const SMALLEST: usize = 32 << 10;
 /// A record is in its ring at most this long after its time stamp.
 pub(crate) const LATEST_NS: u64 = 2_000_000;
+/// One of so many is few.
+const FEW: u64 = 1000;
 /// How many bytes of records are handled at once.
 const MOST_AT_ONCE: usize = 4 << 20;
 
@@ -72,9 +78,14 @@ impl Rings {
             }
             Some((.., owner)) => {
                 platform::share_ring(&event, owner).context("events can't share a ring")?;
-                platform::enable(&event).context("can't start an event")?;
+                if !matches!(spec.point, Point::Switch | Point::SwitchIn) {
+                    platform::enable(&event).context("can't start an event")?;
+                }
                 match (spec.point, thread) {
-                    (Point::Clock, Some(_)) => self.bursts.add(event),
+                    (Point::Clock, Some(_)) | (Point::SwitchWhy, _) => self.bursts.add(event),
+                    (Point::Switch, _) => self.bursts.add_instead(event),
+                    (Point::Switches, _) => self.switches.add(event),
+                    (Point::SwitchIn, _) => self.switches.add_instead(event),
                     _ => self.events.push(event),
                 }
             }
@@ -118,16 +129,34 @@ impl Rings {
         Ok(())
     }
 
+    /// Empties the rings no more, and records nothing more.
+    pub(crate) fn stop(&mut self) {
+        self.drain = None;
+        self.all().for_each(|event| platform::turn(event, false));
+    }
+
+    fn all(&self) -> impl Iterator<Item = &OwnedFd> {
+        self.events.iter().chain(self.bursts.events()).chain(self.switches.events())
+    }
+
     /// Returns how many records found no room, as far as the kernel counts them. It tells of such
     /// in a record only when there is room again.
     fn lost(&self) -> u64 {
-        self.events.iter().chain(self.bursts.events()).filter_map(platform::lost).sum()
+        self.all().filter_map(platform::lost).sum()
     }
 
-    /// Turns the clocks of followed threads on or off if it is time to; `switches` is how often
-    /// these have switched.
-    pub(crate) fn turn(&mut self, switches: u64) {
-        self.bursts.turn(switches);
+    /// Turns what is dear on or off if it is time to; `switches` is how often threads have
+    /// switched.
+    pub(crate) fn turn(&mut self, switches: u64, may_be_off: bool) {
+        self.bursts.turn(switches, may_be_off);
+    }
+
+    /// The same with the records of switches, if tracepoints tell of almost all; `news` is of how
+    /// many they did not.
+    pub(crate) fn turn_records(&mut self, switches: u64, news: u64) {
+        let (switches_before, news_before) = std::mem::replace(&mut self.known, (switches, news));
+        let are_few = (news - news_before) * FEW < switches - switches_before;
+        self.switches.turn(switches, are_few);
     }
 
     /// Waits until there may be much to read, at most for some milliseconds.

@@ -16,7 +16,8 @@ use anyhow::{Context, Result};
 use overlock_trace::{Analysis, Limits};
 use std::os::fd::RawFd;
 
-/// How long the reader of the rings sleeps at most.
+/// How long the reader of the rings sleeps at most. At first it sleeps less, as many programs end
+/// soon.
 const TURN_MS: u64 = 20;
 
 /// Which source the user wants.
@@ -134,6 +135,7 @@ pub struct Session {
     tracer: Tracer,
     stopped: Stopped,
     files: Files,
+    turns: u64,
 }
 
 impl std::fmt::Debug for Session {
@@ -157,6 +159,17 @@ pub struct Seen {
     pub window: Option<Window>,
     /// What makes the figures worse than they look.
     pub doubts: Option<String>,
+    /// The kernel takes a while to close its tracepoints: for as long as this lives, it need not.
+    pub open: Closing,
+}
+
+/// What is left of a source that is read no more.
+pub struct Closing(#[expect(dead_code, reason = "is only dropped")] Source);
+
+impl std::fmt::Debug for Closing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Closing").finish_non_exhaustive()
+    }
 }
 
 fn limits() -> Limits {
@@ -219,14 +232,18 @@ impl Session {
                 Source::Looks(looks)
             }
         };
-        Ok(Session { source, tracer, stopped, files })
+        Ok(Session { source, tracer, stopped, files, turns: 0 })
     }
 
     /// Takes in what has happened; sleeps for some milliseconds.
     pub fn turn(&mut self) {
         match &mut self.source {
             Source::Tracepoints(rings) => {
-                rings.wait(TURN_MS);
+                // A quota is told from a neighbour by the kernel's call chain.
+                rings.turn(self.tracer.switches, self.tracer.stops.are_none());
+                rings.turn_records(self.tracer.switches, self.tracer.news);
+                self.turns += 1;
+                rings.wait(TURN_MS.min(self.turns));
                 rings.read(&mut self.tracer, platform::now_ns());
                 self.tracer.ask_for_holders();
             }
@@ -254,6 +271,7 @@ impl Session {
         let doubts = match &mut self.source {
             Source::Tracepoints(rings) => {
                 rings.read(&mut self.tracer, u64::MAX);
+                rings.stop();
                 self.tracer.tell_found(u64::MAX);
                 None
             }
@@ -272,6 +290,11 @@ impl Session {
         let mut findings =
             Findings::new(analysis.report(tracer.last), tracer, self.stopped.since_ns());
         findings.misses(tracer.told.unseen.share());
+        if let Source::Looks(looks) = &self.source
+            && looks.are_secret()
+        {
+            findings.are_hidden();
+        }
         let tracer = &self.tracer;
         let mut names = Names::new(tracer);
         let files = self.files;
@@ -282,7 +305,8 @@ impl Session {
         let timeline = files.timeline.then(|| chrome::timeline(&slices).to_string());
         let profile = files.profile.then(|| firefox::profile(&slices, &findings, &mut names));
         let window = Window::new(tracer, &mut names);
-        Seen { findings, source, timeline, profile, window, doubts }
+        let open = Closing(self.source);
+        Seen { findings, source, timeline, profile, window, doubts, open }
     }
 }
 

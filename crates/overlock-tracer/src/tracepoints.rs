@@ -30,6 +30,7 @@ pub(crate) fn open() -> Result<(Rings, Layout)> {
         prev_state: find(&switch, "prev_state")?,
         next_pid: find(&switch, "next_pid")?,
         woken_pid: find(&waking, "pid")?,
+        flags: find(&waking, "common_flags")?,
         futex_address: find(&futex, "uaddr")?,
         futex_op: find(&futex, "op")?,
         futex_value: find(&futex, "val")?,
@@ -58,15 +59,21 @@ fn specs(tracefs: &Tracefs) -> Result<Vec<Spec>> {
     };
     let spec = Spec::new;
     let raw = records::RAW;
+    let left = raw | records::PLACE;
+    // The kernel goes through a filter until it is decided: the most common operations come first.
+    let waits = format!("op != 129 && op != 1 && (op == 393 || {})", is_wait("==", " || "));
+    let others = format!("op == 129 || op == 1 || (op != 393 && {})", is_wait("!=", " && "));
     Ok(vec![
         spec(Point::Tasks, None, 0, String::new()),
-        // Of the idle task, which has no reason to leave its processor, a record of switches tells.
-        spec(Point::Switch, switch, raw | records::CALLCHAIN, "prev_pid != 0".into()),
+        spec(Point::SwitchWhy, switch, left | records::CALLCHAIN, "prev_pid != 0".into()),
+        spec(Point::Switch, switch, left, "prev_pid != 0".into()),
+        // The idle task has no reason to leave its processor. The kernel may pass over tracepoints
+        // in the idle task, but not over these records.
+        spec(Point::Switches, None, 0, String::new()),
+        spec(Point::SwitchIn, switch, raw, "prev_pid == 0".into()),
         spec(Point::Waking, id("sched/sched_waking")?, raw, String::new()),
-        spec(Point::FutexWait, futex, raw | records::STACK, is_wait("==", " || ")),
-        spec(Point::FutexWake, futex, raw, is_wait("!=", " && ")),
-        // A call that has woken threads needs no end: what the thread does next ends it.
-        spec(Point::FutexEnd, id("syscalls/sys_exit_futex")?, 0, "ret < 1".into()),
+        spec(Point::FutexWait, futex, raw | records::STACK, waits),
+        spec(Point::FutexWake, futex, raw, others),
         spec(Point::Clock, None, records::STACK, String::new()),
     ])
 }

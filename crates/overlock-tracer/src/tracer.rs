@@ -2,16 +2,16 @@
 //! From records to events of the traced processes.
 
 use crate::images::Images;
-use crate::kernel::Kernel;
+use crate::kernel::{FUTEX, Kernel};
 use crate::owner;
 use crate::platform;
-use crate::points::{FUTEX_COMMAND, FUTEX_PRIVATE, Layout, Point};
+use crate::points::{IN_INTERRUPT, Layout, Point};
 use crate::preload::Told;
 use crate::quota::{Quotas, Stops};
 use crate::records::{Kind, Record, Sample};
 use crate::spin::Spins;
 use crate::word::Word;
-use overlock_trace::{Analysis, Event, Holder, Off, Reason, SHARED, Site, What};
+use overlock_trace::{Analysis, Event, Holder, Off, Reason, Site, What};
 use std::collections::{HashMap, HashSet, VecDeque};
 
 /// How often mutexes are asked for their holders, and how long a thread must have waited.
@@ -25,6 +25,17 @@ pub(crate) const MOST_EVENTS: usize = 1 << 20;
 /// An event that looks tell of: when, of which thread, and what.
 pub(crate) type Found = (u64, u32, What);
 
+/// The last call of a thread that waits by a futex.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    pub(crate) began: u64,
+    /// The instruction that made it.
+    pub(crate) place: u64,
+    pub(crate) lock: u64,
+    pub(crate) site: Site,
+    pub(crate) may_sleep_again: bool,
+}
+
 /// Turns records into events of the traced processes.
 pub(crate) struct Tracer {
     pub(crate) analysis: Analysis,
@@ -32,7 +43,9 @@ pub(crate) struct Tracer {
     pub(crate) kernel: Kernel,
     pub(crate) spins: Spins,
     quotas: Quotas,
-    layout: Layout,
+    pub(crate) layout: Layout,
+    /// The last call of each thread that waits by a futex, if it has made no other one since.
+    pub(crate) calls: HashMap<u32, Waiting>,
     /// Threads that wait, as it seems, for a mutex of the C library.
     pub(crate) mutexes: HashSet<u32>,
     /// What looks have found out. Its turn comes among the records.
@@ -58,6 +71,8 @@ pub(crate) struct Tracer {
     pub(crate) last: u64,
     /// How often threads have got a processor.
     pub(crate) switches: u64,
+    /// How often no tracepoint had told of it.
+    pub(crate) news: u64,
 }
 
 impl Tracer {
@@ -68,6 +83,7 @@ impl Tracer {
             kernel: Kernel::new(),
             spins: Spins::new(),
             quotas: Quotas::default(),
+            calls: HashMap::new(),
             mutexes: HashSet::new(),
             found: VecDeque::new(),
             stops: Stops::default(),
@@ -84,6 +100,7 @@ impl Tracer {
             cpu: 0,
             last: 0,
             switches: 0,
+            news: 0,
         }
     }
 
@@ -110,9 +127,15 @@ impl Tracer {
                 self.lose(record.time);
             }
             Kind::Switch { is_out: false, .. } if self.threads.contains_key(&record.thread) => {
-                self.switches += 1;
-                self.notices_switch(record.time, record.thread, What::In);
-                self.runs(record.time, record.thread);
+                if self.is_looking {
+                    self.switches += 1;
+                    self.notices_switch(record.time, record.thread, What::In);
+                    self.runs(record.time, record.thread);
+                } else if !self.analysis.runs(record.thread) {
+                    self.news += 1;
+                    self.runs(record.time, record.thread);
+                    self.continues(record.time, record.thread);
+                }
             }
             Kind::Switch { is_out: true, is_preempted }
                 if self.is_looking && self.threads.contains_key(&record.thread) =>
@@ -126,6 +149,7 @@ impl Tracer {
                 if let Some([process, thread, ..]) = record.family()
                     && self.threads.remove(&thread).is_some()
                 {
+                    self.calls.remove(&thread);
                     self.event(record.time, thread, What::Exit);
                     if process == thread {
                         self.images.end(process);
@@ -224,62 +248,42 @@ impl Tracer {
             self.images.fork(parent, process);
         }
         self.event(record.time, thread, What::Born { process, runs: false });
+        // It can run from the beginning.
+        self.event(record.time, thread, What::Out(Off::Preempted));
     }
 
     fn sample(&mut self, record: &Record<'_>, point: Point, parts: u64) {
         let (at, thread) = (record.time, record.thread);
         let is_ours = self.threads.contains_key(&thread);
         // Switches and wake-ups concern other threads than the one that they interrupt.
-        if !is_ours && !matches!(point, Point::Switch | Point::Waking) {
+        let is_of_others = [Point::Switch, Point::SwitchWhy, Point::SwitchIn, Point::Waking];
+        if !is_ours && !is_of_others.contains(&point) {
             return;
         }
         let Some(sample) = record.sample(parts) else { return };
         let number = |field| u32::try_from(sample.field(field)).unwrap_or(0);
         match point {
-            Point::Switch => {
+            Point::Switch | Point::SwitchWhy | Point::SwitchIn => {
+                self.switches += 1;
                 let (prev, next) = (number(self.layout.prev_pid), number(self.layout.next_pid));
                 if let Some(process) = self.threads.get(&prev).copied() {
-                    let chain = self.kernel.chain(sample.kernel_chain());
-                    // The kernel's states: 0 is able to run, a number above the lowest byte
-                    // stands for a preemption, and the bits below for sleeps.
-                    let sleeps = sample.field(self.layout.prev_state) & 0xff != 0;
-                    let off = match sleeps {
-                        true => Off::Blocked(chain.reason),
-                        false if chain.is_at_work && self.quotas.has_one(at, process) => {
-                            Off::Throttled
-                        }
-                        false => Off::Preempted,
-                    };
+                    let off = self.off(at, (process, prev), &sample, point == Point::SwitchWhy);
                     self.event(at, prev, What::Out(off));
                 }
                 if self.threads.contains_key(&next) {
                     self.runs(at, next);
+                    self.continues(at, next);
                 }
             }
             Point::Waking => {
                 let woken = number(self.layout.woken_pid);
                 if self.threads.contains_key(&woken) {
-                    self.event(at, woken, What::Woken { by: thread });
+                    let is_interrupt = sample.field(self.layout.flags) & IN_INTERRUPT != 0;
+                    self.woken(at, woken, (!is_interrupt).then_some(thread));
                 }
             }
-            Point::FutexWait => {
-                let is_plain = sample.field(self.layout.futex_op) & FUTEX_COMMAND == 0;
-                let site =
-                    sample.stack.map(|stack| self.images.site(record.process, &stack, is_plain));
-                let site = site.unwrap_or(Site(0));
-                if owner::is_mutex(is_plain, sample.field(self.layout.futex_value)) {
-                    self.mutexes.insert(thread);
-                }
-                self.event(at, thread, What::Wait { lock: self.word(&sample), site });
-            }
-            Point::FutexWake => {
-                self.event(at, thread, What::Wake { lock: self.word(&sample) });
-            }
-            Point::FutexEnd => {
-                self.mutexes.remove(&thread);
-                self.event(at, thread, What::WaitEnd);
-                self.event(at, thread, What::WakeEnd);
-            }
+            Point::FutexWait => self.futex_wait(record, &sample),
+            Point::FutexWake => self.futex_wake(record, &sample),
             Point::Clock => {
                 if let Some(stack) = sample.stack {
                     let is_told = self.told.tells_of_yields(thread);
@@ -292,6 +296,7 @@ impl Tracer {
                     self.event(at, thread, What::Sample { site, spins });
                 }
             }
+            Point::Switches => {}
             // Its own event counts faults that had to wait.
             Point::Tasks => {
                 let reason = self.kernel.reason("page fault, a disk");
@@ -300,11 +305,36 @@ impl Tracer {
         }
     }
 
-    /// Returns the word of a futex call, marked if other processes may wait by it, too.
-    fn word(&self, sample: &Sample<'_>) -> u64 {
-        let is_private = sample.field(self.layout.futex_op) & FUTEX_PRIVATE != 0;
-        let shared = if is_private { 0 } else { SHARED };
-        sample.field(self.layout.futex_address) | shared
+    /// Returns how a thread leaves its processor.
+    fn off(
+        &mut self,
+        at: u64,
+        (process, thread): (u32, u32),
+        sample: &Sample<'_>,
+        why: bool,
+    ) -> Off {
+        let place = (process, sample.place);
+        // The kernel's states: 0 is able to run, a number above the lowest byte stands for a
+        // preemption, and the bits below for sleeps.
+        let sleeps = sample.field(self.layout.prev_state) & 0xff != 0;
+        let waits = self.leaves(at, thread, sample.place, sleeps);
+        match sleeps {
+            true if waits => Off::Blocked(FUTEX),
+            true if why => {
+                let reason = self.kernel.chain(sample.kernel_chain());
+                self.kernel.learns(place, reason);
+                Off::Blocked(reason)
+            }
+            true => Off::Blocked(self.kernel.reason_at(place)),
+            false
+                if why
+                    && self.quotas.has_one(at, process)
+                    && self.kernel.is_at_work(sample.kernel_chain()) =>
+            {
+                Off::Throttled
+            }
+            false => Off::Preempted,
+        }
     }
 
     pub(crate) fn event(&mut self, at_ns: u64, thread: u32, what: What) {

@@ -70,11 +70,14 @@ pub(crate) fn main(args: &TraceArgs) -> Result<Outcome> {
     seen.doubts.iter().for_each(|text| note(text));
 
     let found = &seen.findings;
-    let machine = observe(&Stamps::calibrate());
-    sink.row(&Row::Run(Head { machine, ..output::head() }))?;
-    rows::rows(found, seen.source).iter().try_for_each(|row| sink.record(row))?;
-    if let Some(window) = seen.window.clone() {
-        sink.row(&Row::Timeline(Box::new(rows::timeline(window, seen.source))))?;
+    // What describes the machine takes a while.
+    if args.json || args.out.is_some() {
+        let machine = observe(&Stamps::calibrate());
+        sink.row(&Row::Run(Head { machine, ..output::head() }))?;
+        rows::rows(found, seen.source).iter().try_for_each(|row| sink.record(row))?;
+        if let Some(window) = seen.window.clone() {
+            sink.row(&Row::Timeline(Box::new(rows::timeline(window, seen.source))))?;
+        }
     }
     if let Some(file) = &args.folded {
         write(file, &folded(found))?;

@@ -368,7 +368,9 @@ fn what_another_users_program_hides_is_said() {
     let said = nobody(copy, &["trace", "--for", "1s", "--pid", &pid]).output();
     sleeps.kill().unwrap();
     sleeps.wait().unwrap();
-    Said::from(said.unwrap()).ends(0, "run this as root");
+    let said = Said::from(said.unwrap());
+    said.ends(0, "run this as root");
+    assert!(said.stdout.starts_with("Nothing is known of this program's waits"), "{said:?}");
 }
 
 #[test]

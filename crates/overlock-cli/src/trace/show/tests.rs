@@ -52,6 +52,7 @@ fn found(events: &[(u64, u32, What)]) -> Findings {
         lost: 0,
         stopped_ns: 0,
         unseen_share: 0.0,
+        is_secret: false,
         report,
     }
 }

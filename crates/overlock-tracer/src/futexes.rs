@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Waits by futexes, the end of which has no record of its own.
+//!
+//! Each record takes time of the program. A wait is over when its thread gets a processor after a
+//! sleep. If it makes another call, or leaves its processor elsewhere, and has not slept, its call
+//! had returned at once, because the word had another value or the release came just before the
+//! sleep. Only for a mutex that inherits priorities may a thread sleep again in one call.
+
+use crate::owner;
+use crate::points::{FUTEX_COMMAND, FUTEX_PRIVATE, Layout};
+use crate::records::{Record, Sample};
+use crate::tracer::{Tracer, Waiting};
+use overlock_trace::{SHARED, Site, What};
+
+/// The number of the idle task, which holds no lock.
+const NO_THREAD: u32 = 0;
+/// The operations in which a thread can sleep more than once.
+const PRIORITIES: [u64; 3] = [6, 11, 13];
+
+impl Tracer {
+    /// A thread enters a call that waits.
+    pub(crate) fn futex_wait(&mut self, record: &Record<'_>, sample: &Sample<'_>) {
+        let (at, thread) = (record.time, record.thread);
+        self.ends_wait(at, thread);
+        let op = sample.field(self.layout.futex_op) & FUTEX_COMMAND;
+        let is_plain = op == 0;
+        let site = sample.stack.map(|stack| self.images.site(record.process, &stack, is_plain));
+        let site = site.unwrap_or(Site(0));
+        if owner::is_mutex(is_plain, sample.field(self.layout.futex_value)) {
+            self.mutexes.insert(thread);
+        }
+        let lock = word(sample, &self.layout);
+        let place = sample.stack.map_or(0, |stack| stack.instruction);
+        let may_sleep_again = PRIORITIES.contains(&op);
+        self.calls.insert(thread, Waiting { began: at, place, lock, site, may_sleep_again });
+        self.event(at, thread, What::Wait { lock, site });
+    }
+
+    /// A thread enters another call.
+    pub(crate) fn futex_wake(&mut self, record: &Record<'_>, sample: &Sample<'_>) {
+        let (at, thread) = (record.time, record.thread);
+        self.ends_wait(at, thread);
+        self.calls.remove(&thread);
+        self.event(at, thread, What::Wake { lock: word(sample, &self.layout) });
+    }
+
+    /// A thread is made able to run, by another or in an interrupt.
+    pub(crate) fn woken(&mut self, at: u64, woken: u32, by: Option<u32>) {
+        self.event(at, woken, What::Woken { by: by.unwrap_or(NO_THREAD) });
+        // One that has not slept yet returns at once.
+        if !self.analysis.has_slept(woken) {
+            self.ends_wait(at, woken);
+        }
+    }
+
+    /// A thread has got a processor.
+    pub(crate) fn continues(&mut self, at: u64, thread: u32) {
+        if self.analysis.has_slept(thread) {
+            self.ends_wait(at, thread);
+        }
+    }
+
+    /// A thread leaves its processor in a system call that was made at a place, or in none. Returns
+    /// whether it does so in a wait.
+    pub(crate) fn leaves(&mut self, at: u64, thread: u32, place: u64, sleeps: bool) -> bool {
+        let waits = self.analysis.waits(thread);
+        match self.calls.get(&thread).copied() {
+            Some(call) if call.place == place => {
+                if !waits && sleeps && call.may_sleep_again {
+                    self.event(at, thread, What::Wait { lock: call.lock, site: call.site });
+                    return true;
+                }
+                waits
+            }
+            Some(_) if place != 0 => {
+                self.ends_wait(at, thread);
+                self.calls.remove(&thread);
+                false
+            }
+            _ => waits,
+        }
+    }
+
+    fn ends_wait(&mut self, at: u64, thread: u32) {
+        if self.analysis.waits(thread) {
+            self.mutexes.remove(&thread);
+            let began = self.calls.get(&thread).map(|call| call.began);
+            let at = began.filter(|_| !self.analysis.has_slept(thread)).unwrap_or(at);
+            self.event(at, thread, What::WaitEnd);
+        }
+    }
+}
+
+/// Returns the word of a futex call, marked if other processes may wait by it, too.
+fn word(sample: &Sample<'_>, layout: &Layout) -> u64 {
+    let is_private = sample.field(layout.futex_op) & FUTEX_PRIVATE != 0;
+    let shared = if is_private { 0 } else { SHARED };
+    sample.field(layout.futex_address) | shared
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use overlock_trace::{Analysis, Limits, Off, Reason};
+
+    const HERE: u64 = 0x1000;
+    const ELSEWHERE: u64 = 0x2000;
+    const THREAD: u32 = 8;
+
+    /// A thread that has begun to wait.
+    fn waiting(may_sleep_again: bool) -> Tracer {
+        let mut tracer = Tracer::new(Analysis::new(Limits::default()), None);
+        tracer.adopt(0, 7, THREAD);
+        let call = Waiting { began: 10, place: HERE, lock: 16, site: Site(0), may_sleep_again };
+        tracer.calls.insert(THREAD, call);
+        tracer.event(10, THREAD, What::Wait { lock: 16, site: Site(0) });
+        tracer
+    }
+
+    fn sleeps(tracer: &mut Tracer, at: u64, place: u64) -> bool {
+        let is_wait = tracer.leaves(at, THREAD, place, true);
+        tracer.event(at, THREAD, What::Out(Off::Blocked(Reason(0))));
+        is_wait
+    }
+
+    fn continues(tracer: &mut Tracer, at: u64) {
+        tracer.event(at, THREAD, What::In);
+        tracer.continues(at, THREAD);
+    }
+
+    #[test]
+    fn a_wait_ends_with_its_sleep() {
+        let mut tracer = waiting(false);
+        // Without a processor before it sleeps, it has not waited yet.
+        assert!(tracer.leaves(20, THREAD, HERE, false));
+        tracer.event(20, THREAD, What::Out(Off::Preempted));
+        continues(&mut tracer, 30);
+        assert!(tracer.analysis.waits(THREAD));
+        assert!(sleeps(&mut tracer, 40, HERE));
+        tracer.woken(50, THREAD, None);
+        assert!(tracer.analysis.waits(THREAD));
+        continues(&mut tracer, 60);
+        assert!(!tracer.analysis.waits(THREAD));
+        assert!(!sleeps(&mut tracer, 70, HERE), "no wait is left to sleep in");
+    }
+
+    #[test]
+    fn a_wait_that_never_slept_has_ended_before_what_comes_next() {
+        let mut tracer = waiting(false);
+        tracer.woken(20, THREAD, None);
+        assert!(!tracer.analysis.waits(THREAD));
+        let mut tracer = waiting(false);
+        assert!(!sleeps(&mut tracer, 20, ELSEWHERE));
+        assert!(!tracer.analysis.waits(THREAD));
+        let ended = tracer.kept.iter().find(|(event, _)| event.what == What::WaitEnd);
+        assert_eq!(ended.map(|(event, _)| event.at_ns), Some(10), "it was over at once");
+    }
+
+    #[test]
+    fn a_mutex_that_inherits_priorities_can_be_waited_for_again() {
+        let mut tracer = waiting(true);
+        sleeps(&mut tracer, 20, HERE);
+        continues(&mut tracer, 30);
+        assert!(!tracer.analysis.waits(THREAD));
+        assert!(sleeps(&mut tracer, 40, HERE));
+        assert!(tracer.analysis.waits(THREAD));
+        continues(&mut tracer, 50);
+        assert!(!sleeps(&mut tracer, 60, ELSEWHERE));
+    }
+}
