@@ -431,6 +431,21 @@ fn biased_locks_count_what_has_no_place() {
     }
 }
 
+/// Readers that the word counts while the lock is biased leave the notes of others alone.
+#[test]
+fn readers_without_a_place_take_no_notes_away() {
+    let lock = ThreadRwLock::new(0);
+    drop(lock.read());
+    let noted = lock.read();
+    // The thread has one place for the lock, and no writer is about. Every so many readers whom the
+    // word counts, one may give the lock its bias.
+    let counted: Vec<_> = (0..200).map(|_| lock.read()).collect();
+    drop(counted);
+    assert!(elsewhere(|| lock.try_write().is_none()), "one reads");
+    drop(noted);
+    assert!(elsewhere(|| lock.try_write().is_some()), "none reads");
+}
+
 /// A reader that entered by the bias leaves after a writer has ended it.
 #[test]
 fn a_reader_that_the_bias_admitted_keeps_a_writer_out() {

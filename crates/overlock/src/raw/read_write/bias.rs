@@ -104,11 +104,14 @@ impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
         }
         let _trace = self.trace();
         if self.queue.try_lock() {
-            // A place that names this lock now (B1) was left behind by a lock that was here before,
-            // whose guard was forgotten.
-            B::take(&raw const self.word);
-            // B-O1.
-            let _ = update(&self.word, Relaxed, RwWord::biased);
+            // A reader without a free place is counted by the word of a biased lock, too (B2).
+            if !self.look().is_biased() {
+                // A place that names this lock now (B1) was left behind by a lock that was here
+                // before, whose guard was forgotten.
+                B::take(&raw const self.word);
+                // B-O1.
+                let _ = update(&self.word, Relaxed, RwWord::biased);
+            }
             // SAFETY: taken above.
             unsafe { self.queue.unlock() };
         }
