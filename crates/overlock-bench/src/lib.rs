@@ -23,6 +23,5 @@ pub use sample::spacing;
 pub use sched::Sched;
 pub use steps::Mix;
 pub use subjects::{Entry, FLOOR, Origin, find, offered};
-pub use timeline::Timeline;
 pub use work::{DRIFT_LIMIT, Work};
 pub use world::Threads;

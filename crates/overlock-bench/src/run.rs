@@ -3,10 +3,9 @@
 
 use crate::sched::Sched;
 use crate::steps::Mix;
-use crate::timeline::Timeline;
 use overlock_process::CpuTimes;
-use overlock_world::Task;
 use overlock_world::clock::Stamps;
+use overlock_world::{Spent, Task};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -72,7 +71,7 @@ pub struct RunSample {
     /// How the kernel scheduled the threads meanwhile.
     pub sched: Sched,
     /// How the first lock spent its time, if it was logged.
-    pub timeline: Option<Timeline>,
+    pub spent: Option<Spent>,
     /// The machine's CPU ticks during the window, and how many were stolen.
     pub cpu_times: CpuTimes,
     /// The share of the machine's CPU time that the hypervisor and other processes took.

@@ -21,6 +21,7 @@
 //! speed of the logged run over that of ordinary runs is printed beside the figures, and far below
 //! 1 they are those of a workload with longer critical sections and pauses.
 
+use overlock_world::Spent;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -127,61 +128,37 @@ struct Operation {
     thread: usize,
 }
 
-/// The division of a lock's time: shares of the logged time, which together are 1.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Timeline {
-    /// Held, and its holder worked.
-    pub held: f64,
-    /// Held by a thread without a CPU.
-    pub stopped: f64,
-    /// Free, wanted, and taken by another within 1 µs.
-    pub hand_over: f64,
-    /// Free, wanted, and taken by the last holder again within 1 µs.
-    pub kept: f64,
-    /// Free and wanted for longer.
-    pub unseen: f64,
-    /// Free, and wanted by no thread.
-    pub unwanted: f64,
-    /// Mean number of critical sections that a thread has before another gets the lock.
-    pub turn: f64,
-    /// The longest time for which the lock was free though wanted.
-    pub longest_unseen_ns: f64,
-    /// The logged time: until the end of the window or of the first full log.
-    pub span_ns: f64,
-}
-
 /// The values of a stamp and a link.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Scale {
     pub(crate) ticks_per_ns: f64,
     pub(crate) links_per_ns: f64,
 }
 
-impl Timeline {
-    /// Sums up the parts of `logs` between `begin` and `end`.
-    pub(crate) fn of<'a>(
-        logs: impl Iterator<Item = &'a Log>,
-        begin: u64,
-        mut end: u64,
-        scale: Scale,
-    ) -> Self {
-        let mut operations = Vec::new();
-        for (thread, log) in logs.enumerate() {
-            let first = operations.len();
-            operations.extend(log.operations().map(|of| Operation { thread, ..of }));
-            // A thread whose log is full goes on unlogged, so nothing counts from there on.
-            if let Some(last) = operations[first..].last()
-                && operations.len() - first == log.0.len()
-            {
-                end = end.min(last.released);
-            }
+/// Sums up the parts of `logs` between `begin` and `end`. How fast the logged run was is not known
+/// here.
+pub(crate) fn spent<'a>(
+    logs: impl Iterator<Item = &'a Log>,
+    begin: u64,
+    mut end: u64,
+    scale: Scale,
+) -> Spent {
+    let mut operations = Vec::new();
+    for (thread, log) in logs.enumerate() {
+        let first = operations.len();
+        operations.extend(log.operations().map(|of| Operation { thread, ..of }));
+        // A thread whose log is full goes on unlogged, so nothing counts from there on.
+        if let Some(last) = operations[first..].last()
+            && operations.len() - first == log.0.len()
+        {
+            end = end.min(last.released);
         }
-        sum(operations, begin, end.max(begin + 1), scale)
     }
+    sum(operations, begin, end.max(begin + 1), scale)
 }
 
 /// Merges the operations into one sequence.
-fn sum(mut operations: Vec<Operation>, begin: u64, end: u64, scale: Scale) -> Timeline {
+fn sum(mut operations: Vec<Operation>, begin: u64, end: u64, scale: Scale) -> Spent {
     operations.sort_unstable_by_key(|operation| operation.granted);
     // For each grant, the first request that it or a later grant serves: from that moment on the
     // span before the grant is wanted.
@@ -206,11 +183,11 @@ fn sum(mut operations: Vec<Operation>, begin: u64, end: u64, scale: Scale) -> Ti
         free_since = free_since.max(operation.released);
     }
     ticks.span(free_since, end, wanted[grants_seen], false);
-    ticks.timeline(sections as f64 / turns.max(1) as f64)
+    ticks.spent(sections as f64 / turns.max(1) as f64)
 }
 
 /// Sums in ticks.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Ticks {
     begin: u64,
     end: u64,
@@ -222,24 +199,6 @@ struct Ticks {
     unseen: u64,
     unwanted: u64,
     longest_unseen: u64,
-}
-
-impl Default for Ticks {
-    fn default() -> Self {
-        let scale = Scale { ticks_per_ns: 1.0, links_per_ns: 1.0 };
-        Ticks {
-            begin: 0,
-            end: 0,
-            scale,
-            held: 0,
-            stopped: 0,
-            hand_over: 0,
-            kept: 0,
-            unseen: 0,
-            unwanted: 0,
-            longest_unseen: 0,
-        }
-    }
 }
 
 impl Ticks {
@@ -274,10 +233,10 @@ impl Ticks {
         }
     }
 
-    fn timeline(&self, turn: f64) -> Timeline {
+    fn spent(&self, turn: f64) -> Spent {
         let span = self.end - self.begin;
         let share = |ticks: u64| ticks as f64 / span as f64;
-        Timeline {
+        Spent {
             held: share(self.held),
             stopped: share(self.stopped),
             hand_over: share(self.hand_over),
@@ -286,7 +245,7 @@ impl Ticks {
             unwanted: share(self.unwanted),
             turn,
             longest_unseen_ns: self.longest_unseen as f64 / self.scale.ticks_per_ns,
-            span_ns: span as f64 / self.scale.ticks_per_ns,
+            speed: 0.0,
         }
     }
 }

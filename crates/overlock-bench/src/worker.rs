@@ -38,7 +38,7 @@ use crate::sample::Sampling;
 use crate::sched::Account;
 use crate::steps::{STEPS, Step};
 use crate::subject::Subject;
-use crate::timeline::{Log, Scale, Timeline, Writer};
+use crate::timeline::{self, Log, Scale, Writer};
 use crate::watch::{Progress, Watch};
 use crate::work::Chain;
 use overlock_process::{CpuTimes, thread_id};
@@ -356,10 +356,10 @@ fn coordinate<C: Place>(shared: &Shared<C>) -> RunSample {
         long_stalls: watch.long_stalls,
         cpu_s_per_s: sched.cpu,
         sched,
-        timeline: spec.logged.then(|| {
+        spent: spec.logged.then(|| {
             let (ticks_per_ns, links_per_ns) = (clock.ticks_per_ns(), spec.links_per_ns);
             let scale = Scale { ticks_per_ns, links_per_ns };
-            Timeline::of(records.iter().map(|record| &record.log), begin, end, scale)
+            timeline::spent(records.iter().map(|record| &record.log), begin, end, scale)
         }),
         disturbance: times_after.since(times_before).disturbance(sched.cpu_seconds),
         cpu_times: times_after.since(times_before),

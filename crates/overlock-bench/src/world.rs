@@ -154,17 +154,7 @@ impl World for Threads {
         if job.logged && job.shape.task == Task::default() {
             let logged = self.sample(RunSpec { logged: true, ..self.spec(job) }, cancel)?;
             let speed = logged.ops_per_s / sample.ops_per_s.max(f64::MIN_POSITIVE);
-            spent = logged.timeline.map(|of| Spent {
-                held: of.held,
-                stopped: of.stopped,
-                hand_over: of.hand_over,
-                kept: of.kept,
-                unseen: of.unseen,
-                unwanted: of.unwanted,
-                turn: of.turn,
-                longest_unseen_ns: of.longest_unseen_ns,
-                speed,
-            });
+            spent = logged.spent.map(|of| Spent { speed, ..of });
         }
         Ok(Run { spent, ..run_of(sample) })
     }
