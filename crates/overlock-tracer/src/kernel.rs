@@ -18,8 +18,8 @@ pub(crate) struct Kernel {
     chains: HashMap<Vec<u64>, Reason>,
     words: HashMap<String, Reason>,
     reasons: Vec<Why>,
-    /// What threads sleep in at an instruction of a process; nothing if it differs.
-    places: HashMap<(u32, u64), Option<Reason>>,
+    /// What threads have slept in at an instruction of a process.
+    places: HashMap<(u32, u64), Vec<Reason>>,
 }
 
 /// What a reason stands for.
@@ -36,8 +36,9 @@ const UNKNOWN: Reason = Reason(0);
 pub(crate) const FUTEX: Reason = Reason(1);
 /// How many reasons are kept apart.
 const MOST_REASONS: usize = 4096;
-/// How many places are remembered.
+/// How many places are remembered, and how many reasons of each.
 const MOST_PLACES: usize = 1 << 16;
+const MOST_OF_PLACE: usize = 8;
 
 impl Kernel {
     pub(crate) fn new() -> Self {
@@ -80,14 +81,20 @@ impl Kernel {
     /// A thread sleeps at an instruction of its process, for this reason.
     pub(crate) fn learns(&mut self, place: (u32, u64), reason: Reason) {
         if self.places.len() < MOST_PLACES || self.places.contains_key(&place) {
-            let known = self.places.entry(place).or_insert(Some(reason));
-            *known = known.filter(|known| *known == reason);
+            let known = self.places.entry(place).or_default();
+            if known.len() < MOST_OF_PLACE && !known.contains(&reason) {
+                known.push(reason);
+            }
         }
     }
 
-    /// Returns why a thread sleeps there, if all that did so before had one reason.
+    /// Returns why a thread sleeps there, if the words are the same for all that did so before.
     pub(crate) fn reason_at(&self, place: (u32, u64)) -> Reason {
-        self.places.get(&place).copied().flatten().unwrap_or(UNKNOWN)
+        let Some([first, others @ ..]) = self.places.get(&place).map(Vec::as_slice) else {
+            return UNKNOWN;
+        };
+        let is_same = |other: &Reason| self.text(*other) == self.text(*first);
+        if others.iter().all(is_same) { *first } else { UNKNOWN }
     }
 
     /// Returns the number for some words.
@@ -180,15 +187,17 @@ mod tests {
     #[test]
     fn a_place_with_two_reasons_has_none() {
         let mut kernel = Kernel::new();
+        kernel.functions.set(vec![(10, "__x64_sys_read".to_owned())]).unwrap();
+        let (read, write) = (kernel.reason("read"), kernel.reason("write"));
+        let also_read = kernel.chain(vec![15]);
         let (here, there) = ((1, 0x10), (2, 0x10));
-        assert_eq!(kernel.reason_at(here), Reason(0));
-        kernel.learns(here, Reason(3));
-        kernel.learns(here, Reason(3));
-        kernel.learns(there, Reason(4));
-        assert_eq!((kernel.reason_at(here), kernel.reason_at(there)), (Reason(3), Reason(4)));
-        kernel.learns(here, Reason(4));
-        kernel.learns(here, Reason(4));
-        assert_eq!((kernel.reason_at(here), kernel.reason_at(there)), (Reason(0), Reason(4)));
+        assert_eq!(kernel.reason_at(here), UNKNOWN);
+        kernel.learns(here, read);
+        kernel.learns(here, also_read);
+        kernel.learns(there, write);
+        assert_eq!((kernel.reason_at(here), kernel.reason_at(there)), (read, write));
+        kernel.learns(here, write);
+        assert_eq!((kernel.reason_at(here), kernel.reason_at(there)), (UNKNOWN, write));
     }
 
     #[test]
