@@ -160,12 +160,16 @@ impl Job {
     }
 
     /// Refuses what vCPUs can't do: locks that exist for threads only, policies that are not among
-    /// `policies`, and what only threads have.
+    /// `policies`, and what only threads have. Where readers can be simulated, `shares` is true.
     ///
     /// # Errors
     /// What is wrong, and what to choose instead.
-    pub fn check_virtual(&self, policies: &[&str]) -> Result<(), Error> {
+    pub fn check_virtual(&self, policies: &[&str], shares: bool) -> Result<(), Error> {
         let lock = self.resolved()?;
+        let task = self.shape.task;
+        if shares && task.reads() {
+            return self.check_readers(&lock);
+        }
         if matches!(lock.build(), Build::Peer | Build::Broken) || lock.is_read_write() {
             let name = &lock.name;
             return Err(Error(format!(
@@ -183,6 +187,19 @@ impl Job {
                 "lengths that vary, change or are uneven, readers, and conditions exist for threads only"
                     .into(),
             ));
+        }
+        Ok(())
+    }
+
+    /// Refuses what simulated readers can't do.
+    fn check_readers(&self, lock: &Lock) -> Result<(), Error> {
+        let known: Vec<String> = Lock::read_write().map(|lock| lock.name).collect();
+        if !known.contains(&lock.name) {
+            let (name, known) = (&lock.name, known.join(", "));
+            return Err(Error(format!("{name} has no simulated readers; choose from {known}")));
+        }
+        if self.is_asked() || self.shape != (Shape { task: self.shape.task, ..Shape::default() }) {
+            return Err(Error("simulated readers have fixed lengths and no yield policy".into()));
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use crate::stats::unique;
 use crate::{Error, Task, Verbs, seeds};
 
 pub(crate) mod class;
+pub(crate) mod read_write;
 #[cfg(feature = "threads")]
 pub mod verbs;
 
@@ -52,6 +53,10 @@ pub const HAND_OVER: &str = "hand-over";
 /// Our read-write locks: with readers that share no cache line, and with a count of readers. They
 /// exist where threads are.
 pub const READ_WRITE: [&str; 2] = ["rwlock", "rwlock-unbiased"];
+
+/// Read-write locks as others have described them: with a queue, as Linux's, and a count without
+/// one. They exist on simulated hosts.
+pub const READ_WRITE_PEERS: [&str; 2] = ["queue-rwlock", "counting-rwlock"];
 
 /// Locks that others have written, as users would take them instead of ours. They exist where
 /// threads are.
@@ -151,7 +156,8 @@ impl Lock {
         if let Some(built) = find(&READ_WRITE, name) {
             return Some(Self { name: name.to_owned(), built, paravirtual: true });
         }
-        if let Some(built) = find(&PEERS, name).or_else(|| find(&BROKEN, name)) {
+        let peer = find(&PEERS, name).or_else(|| find(&READ_WRITE_PEERS, name));
+        if let Some(built) = peer.or_else(|| find(&BROKEN, name)) {
             return Some(Self { name: name.to_owned(), built, paravirtual: false });
         }
         let lock = |name| find(&LOCKS, name).or_else(|| find(&PUBLISHED, name));
@@ -237,11 +243,18 @@ impl Lock {
         LOCKS.into_iter().map(str::to_owned).chain(off).filter_map(|name| Self::named(&name))
     }
 
+    /// The read-write locks that exist on simulated hosts.
+    pub fn read_write() -> impl Iterator<Item = Self> {
+        READ_WRITE.into_iter().chain(READ_WRITE_PEERS).filter_map(Self::named)
+    }
+
     /// How it is built.
     #[must_use]
     pub fn build(&self) -> Build {
         match (self.built.starts_with(NATIVE), self.paravirtual) {
-            _ if PEERS.contains(&self.built) || LINUX.contains(&self.built) => Build::Peer,
+            _ if [&PEERS[..], &LINUX, &READ_WRITE_PEERS].concat().contains(&self.built) => {
+                Build::Peer
+            }
             _ if BROKEN.contains(&self.built) => Build::Broken,
             _ if PUBLISHED.contains(&self.built) => Build::Published,
             _ if self.built.starts_with(SEQUENTIAL) => Build::Sequential,

@@ -305,6 +305,7 @@ impl Verbs for RoundRobin {
     type Aware = Turns<true>;
     type Native = Turns<false>;
     type Ordered = Turns<true>;
+    type Notes = overlock::platform::Unbiased;
 
     fn number() -> u32 {
         here().1 as u32

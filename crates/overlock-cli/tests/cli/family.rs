@@ -103,6 +103,8 @@ fn what_can_not_be_done_is_refused() {
     bench(&["--workload", "ping-pong", "--locks", "yield", "--threads", "2"])
         .ends(2, "yield has no condition variables, which ping-pong needs; hybrid, ");
     bench(&["--in", "sim", "--read-share", "50", "--locks", "hybrid", "--cpus", "2"])
+        .ends(2, "hybrid has no simulated readers; choose from rwlock, ");
+    bench(&["--in", "sim", "--workload", "ping-pong", "--locks", "hybrid", "--cpus", "2"])
         .ends(2, "exist for threads only");
     bench(&["--read-share", "101"]).ends(2, "101 is not in 0..=100");
 }

@@ -84,6 +84,7 @@ macro_rules! verbs {
         type Aware = $crate::guest::platform::Guest<Self, true>;
         type Native = $crate::guest::platform::Guest<Self, false>;
         type Ordered = $crate::guest::platform::Guest<Self, true, $crate::guest::cells::Full>;
+        type Notes = overlock::platform::Unbiased;
 
         #[inline]
         fn number() -> u32 {

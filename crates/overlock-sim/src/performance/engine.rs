@@ -9,7 +9,7 @@ use std::time::Duration;
 use overlock_host::sched::yield_to::{NAMES, Tally};
 use overlock_world::locks::Lock;
 use overlock_world::workload::{self, Profile};
-use overlock_world::{Config, Engine, Failed, Hint, Job, Outcome, Program, Run, Vcpu, World};
+use overlock_world::{Config, Engine, Failed, Hint, Job, Outcome, Program, Run, Task, Vcpu, World};
 use serde::{Serialize, Serializer};
 
 use super::Error;
@@ -45,6 +45,20 @@ impl Setup {
         lock: &str,
     ) -> Result<(Run, Counts), Error> {
         self.during(|simulation| workload::run(simulation, config, profile, lock))
+    }
+
+    /// Runs `profile` with readers, as [`workload::run_readers`] does.
+    ///
+    /// # Errors
+    /// Those of [`run`](Self::run).
+    pub fn run_readers(
+        &self,
+        config: &Config,
+        profile: &Profile,
+        lock: &str,
+        percent: u8,
+    ) -> Result<(Run, Counts), Error> {
+        self.during(|simulation| workload::run_readers(simulation, config, profile, lock, percent))
     }
 
     /// Runs any program, as [`Engine::run`] does.
@@ -184,7 +198,7 @@ impl World for Simulator {
     }
 
     fn locks(&self) -> Vec<Lock> {
-        Lock::all().collect()
+        Lock::all().chain(Lock::read_write()).collect()
     }
 
     fn check(&self, job: &Job) -> Result<(), overlock_world::Error> {
@@ -195,13 +209,18 @@ impl World for Simulator {
                 format!("the host {name} has {total} pCPUs, not {asked}; choose 1 to {total}");
             return Err(overlock_world::Error(what));
         }
-        job.check_virtual(&NAMES)
+        job.check_virtual(&NAMES, true)
     }
 
     fn run(&self, job: &Job, cancel: &AtomicBool) -> Result<Run, Failed> {
         let setup = Setup { host: self.0.clone(), seed: job.seed, seq_cst: job.seq_cst };
         let lock = job.resolved()?;
-        match setup.run(&job.config(&lock, cancel), &job.profile, lock.built) {
+        let config = job.config(&lock, cancel);
+        let ran = match job.shape.task {
+            Task::Read(percent) => setup.run_readers(&config, &job.profile, lock.built, percent),
+            _ => setup.run(&config, &job.profile, lock.built),
+        };
+        match ran {
             Ok(_) if cancel.load(Relaxed) => Err(Failed::Cancelled),
             Ok((run, _)) => Ok(run),
             Err(error @ (Error::Panicked { .. } | Error::Runaway { .. })) => {

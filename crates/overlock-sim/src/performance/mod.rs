@@ -42,6 +42,7 @@ mod error;
 mod host_profile;
 mod machine;
 mod memory;
+mod notes;
 mod scheduling;
 mod spin;
 mod timer;

@@ -20,11 +20,12 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 use overlock::atomic::Atomic;
-use overlock::platform::{Bucket, Costs, Cpu, Platform, ReadModifyWrite, Slot};
+use overlock::platform::{Bias, BiasPace, Bucket, Costs, Cpu, Platform, ReadModifyWrite, Slot};
 use overlock_world::Verbs;
 
 use super::machine::calls::{Timed, call, is_on_host, long_spin, relax, spend, sync, with, work};
 use super::memory;
+use super::notes::Notes;
 
 /// The least number of buckets of the table of halted vCPUs, 15 entries each.
 const BUCKETS: usize = 256;
@@ -58,11 +59,12 @@ impl Table {
 pub(crate) struct Tables {
     waiting: Table,
     spinning: Table,
+    notes: Notes,
 }
 
 impl Tables {
     pub(crate) fn new(vcpus: u32) -> Self {
-        Self { waiting: Table::new(vcpus), spinning: Table::new(vcpus) }
+        Self { waiting: Table::new(vcpus), spinning: Table::new(vcpus), notes: Notes::new(vcpus) }
     }
 
     /// Those of the run.
@@ -142,6 +144,43 @@ macro_rules! platform {
 platform!(true, waiting);
 platform!(false, spinning);
 
+/// vCPUs note the read-write locks that they read.
+#[derive(Clone, Copy, Debug)]
+pub struct Noted;
+
+// SAFETY: a sequence of `Notes` stores only if none was cut off since it began, and its last look
+// and its store are one step of the machine. A note is taken by one of `leave`, `retract` and
+// `take`, which change the same cell.
+unsafe impl Bias<OnHost<true>> for Noted {
+    const EXISTS: bool = true;
+    type Pace = BiasPace;
+    const NEW: BiasPace = BiasPace::new();
+
+    fn enter(word: &Timed<u32>, biased: u32) -> bool {
+        Tables::of_run().notes.enter(word, biased)
+    }
+
+    fn leave(word: &Timed<u32>, biased: u32) -> bool {
+        Tables::of_run().notes.leave(word, biased)
+    }
+
+    fn retract(word: *const Timed<u32>) -> bool {
+        Tables::of_run().notes.retract(word)
+    }
+
+    fn cut_off() {
+        Tables::of_run().notes.cut_off();
+    }
+
+    fn take(word: *const Timed<u32>) -> u32 {
+        Tables::of_run().notes.take(word)
+    }
+
+    fn pace(kept: &BiasPace) -> Option<&BiasPace> {
+        Some(kept)
+    }
+}
+
 fn halt(deadline_ns: Option<u64>) {
     call(|costs| costs.halt, |m, vcpu| m.halt(vcpu, deadline_ns));
 }
@@ -151,6 +190,7 @@ impl Verbs for Simulated {
     type Aware = OnHost<true>;
     type Native = OnHost<false>;
     type Ordered = OnHost<true>;
+    type Notes = Noted;
 
     fn memory(layout: Layout) -> Option<NonNull<u8>> {
         memory::take(layout)

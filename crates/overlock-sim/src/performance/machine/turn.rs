@@ -259,6 +259,17 @@ impl Machine<'_> {
         self.plan(vcpu);
     }
 
+    /// Interrupts every other vCPU that runs, on behalf of `vcpu`, which waits until all have been.
+    pub(crate) fn cut_off(&mut self, vcpu: u32) {
+        let ns = self.costs.interrupt;
+        for other in (0..self.vcpus.len() as u32).filter(|&other| other != vcpu) {
+            if self.vcpus[other as usize].pcpu.is_some() {
+                self.delay(other, ns);
+            }
+        }
+        self.vcpus[vcpu as usize].at += ns;
+    }
+
     /// Makes `vcpu` check its lines again if it sleeps in a spin loop.
     fn rouse(&mut self, vcpu: u32) {
         let Self { vcpus, lines, core, .. } = self;
