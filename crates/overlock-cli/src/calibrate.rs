@@ -4,10 +4,11 @@
 //! | figure | how |
 //! |---|---|
 //! | `pause`, `clock`, `rmw`, `full` | loops of a million |
-//! | the ways of a line | two threads that change one word in turns, for each pair of CPUs |
+//! | the ways of a line | two threads that count one word up in turns, for each pair of CPUs |
 //! | `call`, `halt` | a single vCPU that kicks itself |
+//! | `kick` | a thread that wakes one that sleeps on another CPU |
 //! | `switch` | two vCPUs on one pCPU that pass a token to and fro, less two calls |
-//! | `wake` | a hand-over among 4 vCPUs on 2 pCPUs, less a call |
+//! | `wake` | a hand-over among 4 vCPUs on 2 pCPUs, less half of a call |
 //! | `evict` | by how much spinners overrun their slices |
 //! | `port`, `notes` | a read of the PM timer; an uncontended pair, less its parts |
 //!
@@ -27,8 +28,9 @@ use overlock_world::{Job, Run, World};
 use std::fs::File;
 use std::hint::{black_box, spin_loop};
 use std::path::Path;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::*, fence};
-use std::thread;
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 /// Iterations of a timed loop.
@@ -41,6 +43,9 @@ const REPEATS: usize = 5;
 const TURNS: u32 = 1_000;
 const SPELLS: usize = 40;
 const SHORTER: usize = SPELLS / 4;
+/// How often a sleeping thread is woken, and the nanoseconds that it has to fall asleep.
+const WAKES: u32 = 200;
+const ASLEEP_NS: u64 = 200_000;
 
 /// Measures this machine and writes a host's file.
 pub(crate) fn main(path: &Path) -> Result<Outcome> {
@@ -118,7 +123,8 @@ fn costs(lab: &dyn World) -> Result<Costs> {
         word.store(1, Relaxed);
         fence(SeqCst);
     });
-    let line = transfer()?;
+    let line = transfer()? - rmw;
+    let kick = wakes()?;
     let calls = Calls::measure(lab)?;
     let pair = 1e9 / median_of(lab, "micro", "native-test-and-set", (1, 1), |r| r.ops_per_s)?;
     // In the simulator, such a pair is these two accesses and `notes`.
@@ -126,7 +132,7 @@ fn costs(lab: &dyn World) -> Result<Costs> {
     let way = || {
         measured(
             line,
-            "half of a round trip of a word between two CPUs, lower quartile, median of pairs",
+            "a turn of two CPUs that count a word up, less a fetch_add, lower quartile, median of pairs",
         )
     };
     let call = || measured(calls.call, "a single vCPU that kicks itself");
@@ -146,8 +152,9 @@ fn costs(lab: &dyn World) -> Result<Costs> {
         release: assumed(0, "stores of x86 release"),
         full: measured(full, "a full fence in a loop"),
         call: call(),
+        kick: measured(kick, "a thread that wakes one that sleeps on another CPU"),
         halt: call(),
-        wake: measured(calls.hand_over - calls.call, "a hand-over, less a call"),
+        wake: measured(calls.hand_over - calls.call / 2.0, "a hand-over, less half of a call"),
         switch: measured(
             calls.switch,
             "two vCPUs on one pCPU that pass a token to and fro, less two calls",
@@ -188,7 +195,8 @@ fn transfer() -> Result<f64> {
     median(&ways).context("there is only one CPU, so no line can move between two")
 }
 
-/// Times two threads on two CPUs that change a word in turns.
+/// Times two threads on two CPUs that count a word up in turns. Each tries with one instruction, so
+/// a turn is one way of the line; a word that one loads and the other stores has two ways in a turn.
 fn turns(one: usize, other: usize) -> Result<f64> {
     #[repr(align(128))]
     struct Line(AtomicU32);
@@ -199,28 +207,69 @@ fn turns(one: usize, other: usize) -> Result<f64> {
         for turn in (odd..2 * TURNS).step_by(2) {
             let deadline = Instant::now() + Duration::from_secs(20);
             // ORDERING: Acquire and Release pair with each other: each turn follows the last.
-            while word.load(Acquire) != turn {
+            while word.compare_exchange(turn, turn + 1, AcqRel, Acquire).is_err() {
                 if turn % 64 == 0 && Instant::now() > deadline {
                     bail!("CPUs {one} and {other} did not take turns within 20 s");
                 }
-                spin_loop();
             }
             if turn < 2 {
                 // Both threads have started.
                 start = Instant::now();
             }
-            word.store(turn + 1, Release);
         }
         Ok(start.elapsed())
     };
-    let took = thread::scope(|scope| {
-        let (a, b) = (scope.spawn(|| run(one, 0)), scope.spawn(|| run(other, 1)));
-        let joined = |thread: thread::ScopedJoinHandle<'_, Result<Duration>>| {
+    let took = both(|| run(one, 0), || run(other, 1))?;
+    Ok(took.as_nanos() as f64 / f64::from(2 * TURNS - 1))
+}
+
+/// Does two things at once, and returns the first one's result if neither fails.
+fn both<T: Send>(
+    one: impl FnOnce() -> Result<T> + Send,
+    other: impl FnOnce() -> Result<T> + Send,
+) -> Result<T> {
+    thread::scope(|scope| {
+        let (one, other) = (scope.spawn(one), scope.spawn(other));
+        let joined = |thread: thread::ScopedJoinHandle<'_, Result<T>>| {
             thread.join().unwrap_or_else(|_| bail!("a thread panicked"))
         };
-        joined(a).and(joined(b))
-    })?;
-    Ok(took.as_nanos() as f64 / f64::from(2 * TURNS - 1))
+        let done = joined(one);
+        joined(other).and(done)
+    })
+}
+
+/// Returns the nanoseconds for which a thread is busy that wakes one that sleeps on another CPU.
+fn wakes() -> Result<f64> {
+    let mut cpus = (0..1024).filter(|&cpu| sys::may_run_on(cpu));
+    let (Some(one), Some(other)) = (cpus.next(), cpus.next()) else {
+        bail!("there is only one CPU, so no thread can wake another that sleeps beside it");
+    };
+    let (sleeper, woken) = (OnceLock::<Thread>::new(), AtomicU32::new(0));
+    let sleeps = || {
+        sys::run_on(other)?;
+        sleeper.get_or_init(thread::current);
+        while woken.load(Relaxed) < WAKES {
+            thread::park();
+        }
+        Ok(0.0)
+    };
+    let wakes = || {
+        sys::run_on(one)?;
+        let clock = Clock::start();
+        let mut spans = Vec::new();
+        for wake in 1..=WAKES {
+            let asleep = clock.now_ns() + ASLEEP_NS;
+            while clock.now_ns() < asleep {
+                spin_loop();
+            }
+            woken.store(wake, Relaxed);
+            let start = clock.now_ns();
+            sleeper.wait().unpark();
+            spans.push((clock.now_ns() - start) as f64);
+        }
+        Ok(median(&spans).unwrap_or(0.0))
+    };
+    both(wakes, sleeps)
 }
 
 /// Returns the median of a figure over some runs of a laboratory.

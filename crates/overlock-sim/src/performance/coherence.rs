@@ -281,10 +281,15 @@ impl Lines {
         if access == Access::ReadModifyWrite { self.costs.rmw } else { self.costs.hit }
     }
 
-    /// `ns`, varied a little in either direction.
+    /// `ns`, varied a little in either direction. A fraction of a nanosecond is the chance of a
+    /// whole one, so that short spans vary too and nothing keeps step for ever.
     pub(crate) fn varied(&self, ns: u64, rng: &mut Rng) -> u64 {
-        let most = ns * self.jitter_percent / 100;
-        if most == 0 { ns } else { ns - most + rng.below(2 * most + 1) }
+        let most = ns * self.jitter_percent;
+        if most == 0 {
+            ns
+        } else {
+            (ns * 100 - most + rng.below(2 * most + 1) + rng.below(100)) / 100
+        }
     }
 
     pub(crate) fn version(&self, line: LineId) -> u32 {
@@ -436,5 +441,9 @@ mod tests {
         let drawn: Vec<u64> = (0..1_000).map(|_| lines.varied(100, &mut rng)).collect();
         assert!(drawn.iter().all(|ns| (90..=110).contains(ns)));
         assert!(drawn.iter().any(|&ns| ns < 95) && drawn.iter().any(|&ns| ns > 105));
+        let short: Vec<u64> = (0..1_000).map(|_| lines.varied(3, &mut rng)).collect();
+        assert!(short.iter().all(|ns| (2..=4).contains(ns)) && short.contains(&2));
+        let sum: u64 = short.iter().sum();
+        assert!((2_900..=3_100).contains(&sum), "the mean stays: {sum}");
     }
 }

@@ -85,9 +85,13 @@ costs! {
     full,
     /// A call to the host and back.
     call,
+    /// What a kick costs beyond a call if its target sleeps: the host wakes a thread of another
+    /// pCPU.
+    kick,
     /// From the call that halts until the pCPU is free for others.
     halt,
-    /// From a kick, or its equivalent, until the vCPU runs on a pCPU that was idle.
+    /// From the middle of the call that kicks, or its equivalent, until the vCPU runs on a pCPU that
+    /// was idle.
     wake,
     /// From the moment a pCPU is free until another vCPU runs on it.
     switch,
@@ -222,7 +226,7 @@ impl HostProfile {
     #[must_use]
     pub fn wake_ns(&self) -> u64 {
         let Ns { call, wake, .. } = self.costs.ns();
-        (call + wake).max(1_000)
+        (call / 2 + wake).max(1_000)
     }
 }
 

@@ -63,6 +63,8 @@ pub(crate) struct VcpuState {
     /// Whether it announces that it is in a critical section whose end the host waits for.
     critical: bool,
     yield_wanted: bool,
+    /// When it last halted.
+    halted_at: Option<u64>,
     /// How often its pause window has doubled.
     window_doubled: u32,
     /// Interrupts that await delivery, and whether one is being delivered.
@@ -153,8 +155,8 @@ pub(crate) struct Machine<'run> {
     background: Option<Background>,
     /// The times to which the slice timers of the pCPUs are set; 0 means not set.
     slices: Vec<u64>,
-    /// Whether each pCPU has not yet preempted any vCPU.
-    in_phase: Vec<bool>,
+    /// By how much longer the first slice of each pCPU is.
+    phases: Vec<u64>,
     sample_every: u64,
     grace_ns: u64,
     pub(crate) stop_at: u64,
@@ -163,6 +165,14 @@ pub(crate) struct Machine<'run> {
     books_at_stop: Option<(Vec<Accounts>, Tally)>,
     alive: u32,
     given_up: bool,
+}
+
+/// By how much longer the first slices of `pcpus` are. All start together; without this, all slices
+/// of a run would end together, as they do on no real host. The first ends when it should.
+fn phases(pcpus: u32, most: u64, rng: &mut Rng) -> Vec<u64> {
+    let drawn: Vec<u64> = (0..pcpus).map(|_| if most > 0 { rng.below(most) } else { 0 }).collect();
+    let first = drawn.iter().min().copied().unwrap_or(0);
+    drawn.into_iter().map(|phase| phase - first).collect()
 }
 
 impl Counts {
@@ -197,11 +207,13 @@ impl<'run> Machine<'run> {
         let scheduler = Scheduling::new(config, &host.topology)?;
         let costs = host.costs.ns();
         let stop_at = ns(config.duration);
+        let mut rng = Rng::new(seed_of(seed, 0));
+        let phases = phases(config.pcpus, scheduler.phase_ns(), &mut rng);
         Ok(Self {
             core: Core::new(config.vcpus as usize),
             costs,
             lines: Lines::new(&host.topology, costs, host.jitter_percent),
-            rng: Rng::new(seed_of(seed, 0)),
+            rng,
             vcpus: (0..config.vcpus).map(|_| VcpuState::default()).collect(),
             guest,
             pause_window: ns(config.pause_window),
@@ -218,7 +230,7 @@ impl<'run> Machine<'run> {
             guest_vcpus: config.vcpus_of_guest(),
             background: host.background.clone(),
             slices: vec![0; config.pcpus as usize],
-            in_phase: vec![true; config.pcpus as usize],
+            phases,
             sample_every: config.sample_every.map_or(0, ns),
             grace_ns: ns(config.grace),
             stop_at,
@@ -344,9 +356,13 @@ impl<'run> Machine<'run> {
     pub(crate) fn reach(&mut self, touch: &Touch) -> (LineId, Reached) {
         let line = self.lines.find(touch.address);
         let Self { core, vcpus, lines, rng, .. } = self;
-        let state = &vcpus[core.current as usize];
+        let state = &mut vcpus[core.current as usize];
         let pcpu = state.pcpu.unwrap_or(0);
-        (line, lines.reach(line, touch.access, pcpu, state.at, rng))
+        let reached = lines.reach(line, touch.access, pcpu, state.at, rng);
+        if reached != Reached::Here {
+            state.spin.fetches();
+        }
+        (line, reached)
     }
 
     /// Makes an access by the current vCPU to a line that it has; a store may be seen only `later`.
@@ -357,12 +373,13 @@ impl<'run> Machine<'run> {
         let order_ns = self.order_ns(touch.access, touch.order);
         let version = self.lines.version(line);
         let state = self.cpu();
-        let seen = later.unwrap_or(state.at + own);
+        let began = state.at;
+        let seen = later.unwrap_or(began + own);
         state.at += own + order_ns;
         match touch.access {
             Access::Load => {
                 let only = Only { word: touch.address, order_ns, done: state.at };
-                state.spin.reads(line, version, only);
+                state.spin.reads(line, version, began, only);
             }
             Access::Store => {
                 state.stores_done = state.stores_done.max(seen);

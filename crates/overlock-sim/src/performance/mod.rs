@@ -17,6 +17,7 @@
 //! | `pause` | one pause of a spin loop |
 //! | `clock`, `notes` | a reading of the clock; a workload's bookkeeping after each critical section |
 //! | `call` | a kick, an interrupt to others, a reported spin, a yield, to the host and back |
+//! | `kick` | a kick, beyond its call, if the host has to wake a sleeping vCPU's thread for it |
 //! | `halt`, `wake`, `switch`, `evict` | giving a pCPU up; waking up on an idle one; a change of vCPUs on one; being preempted |
 //! | `interrupt` | from an interrupt to the handler of a running vCPU |
 //! | `port`, `device` | a read of the PM timer: the exit, and its emulation |
@@ -32,8 +33,7 @@
 //! arbitrates between requests for one line (here in the order of arrival, which hardware does not
 //! promise, and after the pCPU that has it); the traffic that
 //! failed compare-and-swaps cause for CPUs that only load, and that of a lock's timings. A spinner
-//! reads the clock after each pause instead of every sixteenth, and exceeds its budget by at most
-//! an eighth.
+//! exceeds its budget by at most an eighth.
 
 mod cfs;
 mod coherence;

@@ -23,7 +23,9 @@ use overlock::atomic::Atomic;
 use overlock::platform::{Bias, BiasPace, Bucket, Costs, Cpu, Platform, ReadModifyWrite, Slot};
 use overlock_world::Verbs;
 
-use super::machine::calls::{Timed, call, is_on_host, long_spin, relax, spend, sync, with, work};
+use super::machine::calls::{
+    self, Timed, call, is_on_host, long_spin, relax, spend, sync, with, work,
+};
 use super::memory;
 use super::notes::Notes;
 
@@ -97,7 +99,7 @@ macro_rules! platform {
             }
 
             fn relax() {
-                relax($waits);
+                relax(Self::waits());
             }
 
             fn nap(ns: u64) {
@@ -129,9 +131,7 @@ macro_rules! platform {
             }
 
             fn costs() -> Costs {
-                // The machine decides how long a pause lasts, so a reading of the clock after each
-                // one pays.
-                Costs::DEFAULT.with_wake_ns(with(|m| m.wake_ns)).with_pauses_per_look(1)
+                Costs::DEFAULT.with_wake_ns(with(|m| m.wake_ns))
             }
 
             #[inline]
@@ -214,6 +214,7 @@ impl Verbs for Simulated {
             let clock = m.costs.clock;
             let cpu = m.cpu();
             cpu.at += if is_on_host() { 0 } else { clock };
+            cpu.spin.reads_clock();
             cpu.at
         })
     }
@@ -245,13 +246,7 @@ impl Verbs for Simulated {
     }
 
     fn kick(target: u32) {
-        call(
-            |costs| costs.call,
-            |m, vcpu| {
-                m.vcpus[vcpu as usize].accounts.kicks += 1;
-                m.kick(target, Some(vcpu));
-            },
-        );
+        calls::kick(target);
     }
 
     fn interrupt(target: u32, number: u32) {

@@ -243,13 +243,38 @@ pub(crate) fn call(
         return;
     }
     with(|m| {
-        let ns = takes(&m.costs);
+        let ns = m.lines.varied(takes(&m.costs), &mut m.rng);
         let from = m.cpu().at;
         m.cpu().at += ns;
         m.is_in_host(from, from + ns);
     });
     sync();
     with(|m| what(m, m.core.current));
+    while !is_on_host() && with(|m| m.cpu().pcpu.is_none()) {
+        wait_event();
+    }
+}
+
+/// Kicks `target`. The kick takes effect half-way through the call: the way to the host takes about
+/// as long as the way back.
+pub(crate) fn kick(target: u32) {
+    if is_on_host() {
+        return;
+    }
+    let call = with(|m| {
+        let call = m.lines.varied(m.costs.call, &mut m.rng);
+        let from = m.cpu().at;
+        m.cpu().at += call / 2;
+        m.is_in_host(from, from + call);
+        call
+    });
+    sync();
+    with(|m| {
+        let vcpu = m.core.current;
+        m.cpu().accounts.kicks += 1;
+        let wakes = m.kick(target, Some(vcpu));
+        m.cpu().at += call - call / 2 + wakes;
+    });
     while !is_on_host() && with(|m| m.cpu().pcpu.is_none()) {
         wait_event();
     }

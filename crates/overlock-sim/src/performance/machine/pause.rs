@@ -4,7 +4,7 @@
 use super::Machine;
 use crate::engine::Access;
 use crate::performance::coherence::Reached;
-use crate::performance::spin::{GAP_NS, Only};
+use crate::performance::spin::{GAP_NS, Only, Sleep};
 
 /// A sleep that only an event ends.
 const FOR_EVER: u64 = u64::MAX / 4;
@@ -20,27 +20,34 @@ impl Machine<'_> {
         if window > 0 && at.saturating_sub(state.spin.last_pause) > GAP_NS {
             state.spin.first_pause = at;
         }
-        let Some(span) = state.spin.sleeps(at, bounded, lines) else {
-            state.at += pause;
-            return false;
+        let told_at = match window {
+            0 => FOR_EVER,
+            _ => (state.spin.first_pause + window + pause).max(at + pause),
         };
-        let span = span.clamp(pause, FOR_EVER).next_multiple_of(pause);
-        let told_at = state.spin.first_pause + window + pause;
-        let until = match window {
-            0 => at + span,
-            _ => (at + span).min(told_at.max(at + pause)),
+        let until = match state.spin.pauses(at, bounded, lines) {
+            Sleep::No => {
+                state.at += pause;
+                return false;
+            }
+            Sleep::For(span) => (at + span + pause).min(told_at),
+            Sleep::UntilChange => told_at,
         };
-        if core.is_free_until(until) {
+        let until = Some(until).filter(|&until| until < FOR_EVER);
+        if let Some(until) = until.filter(|&until| core.is_free_until(until)) {
+            state.spin.skips_to(until - pause);
             state.at = until;
             return false;
         }
-        let for_ever = until >= FOR_EVER;
-        state.spin.falls_asleep(at, for_ever, vcpu, lines);
-        state.at = until;
-        if for_ever {
-            core.withdraw(vcpu);
-        } else {
-            core.plan(vcpu, until);
+        state.spin.falls_asleep(at, until, pause, vcpu, lines);
+        match until {
+            Some(until) => {
+                state.at = until;
+                core.plan(vcpu, until);
+            }
+            None => {
+                state.at = FOR_EVER;
+                core.withdraw(vcpu);
+            }
         }
         true
     }
@@ -48,11 +55,13 @@ impl Machine<'_> {
     /// Ends a pause. Returns whether to report a long spin to the host.
     pub(super) fn end_pause(&mut self) -> bool {
         let window = self.window(self.core.current);
-        let Self { vcpus, lines, core, .. } = self;
+        let Self { vcpus, lines, core, costs, .. } = self;
         let vcpu = core.current;
         let state = &mut vcpus[vcpu as usize];
         // The spinner still watches its lines if its own clock ended the sleep.
-        state.spin.wakes(vcpu, lines);
+        if state.spin.wakes(vcpu, lines).is_some() {
+            state.spin.skips_to(state.at.saturating_sub(costs.pause.max(1)));
+        }
         state.spin.last_pause = state.at;
         window > 0 && state.at.saturating_sub(state.spin.first_pause) > window
     }
@@ -86,6 +95,7 @@ impl Machine<'_> {
     /// Starts a new loop of pauses.
     pub(super) fn begin_loop(&mut self) {
         let state = self.cpu();
+        state.spin.breaks_off();
         state.spin.first_pause = state.at;
         state.spin.last_pause = state.at;
     }

@@ -43,14 +43,26 @@ impl Machine<'_> {
         {
             self.take_off(vcpu);
         }
-        // A woken vCPU gets an idle pCPU, or at first replaces no other vCPU.
-        let woken = matches!(event, Told::Kicked { .. } | Told::Ipi { .. });
-        let after = if woken { self.costs.wake } else { self.costs.switch + attempt };
+        let after = match event {
+            // A woken vCPU gets an idle pCPU, or at first replaces no other vCPU.
+            Told::Kicked { target: Vcpu(woken), .. } | Told::Ipi { to: Vcpu(woken), .. } => {
+                self.falls_asleep_ns(woken).unwrap_or(self.costs.wake)
+            }
+            _ => self.costs.switch + attempt,
+        };
         self.carry_out(actions, after);
         if alone && self.scheduler.queued() > 0 {
             (0..self.slices.len() as u32).for_each(|pcpu| self.set_slice(pcpu));
         }
         self.note();
+    }
+
+    /// How long it takes `vcpu`, which has halted a moment ago, to fall asleep and come back; `None`
+    /// if it sleeps. Falling asleep is the first half of a switch.
+    fn falls_asleep_ns(&self, vcpu: u32) -> Option<u64> {
+        let half = self.costs.switch / 2;
+        let halted_at = self.vcpus[vcpu as usize].halted_at?;
+        (self.core.now < halted_at + half).then_some(half)
     }
 
     /// Carries out what the scheduler asks for. A vCPU runs `after` a delay where another was.
@@ -62,7 +74,7 @@ impl Machine<'_> {
                     self.vcpus[vcpu.index()].accounts.evictions += 1;
                     let event = Event::Evicted { vcpu: vcpu.0, pcpu: pcpu.0 };
                     let evict = self.lines.varied(self.costs.evict, &mut self.rng);
-                    let phase = self.phase(pcpu);
+                    let phase = std::mem::take(&mut self.phases[pcpu.index()]);
                     self.core.add(self.core.now + evict + phase, event);
                 }
                 Action::SetTimer { pcpu, .. } => self.set_slice(pcpu.0),
@@ -147,19 +159,12 @@ impl Machine<'_> {
         }
     }
 
-    /// By how much longer the first slice of `pcpu` is. All pCPUs start together; without this, all
-    /// slices of the run would end together, as they do on no real host.
-    fn phase(&mut self, pcpu: Pcpu) -> u64 {
-        let first = std::mem::take(&mut self.in_phase[pcpu.index()]);
-        let most = self.scheduler.phase_ns();
-        if first && most > 0 { self.rng.below(most) } else { 0 }
-    }
-
     /// Records that `vcpu` has lost its pCPU.
     fn take_off(&mut self, vcpu: u32) {
         let Self { vcpus, lines, core, .. } = self;
         let state = &mut vcpus[vcpu as usize];
         let asleep = state.spin.wakes(vcpu, lines);
+        state.spin.breaks_off();
         state.debt = asleep.unwrap_or(state.at).saturating_sub(core.now);
         core.withdraw(vcpu);
         (state.pcpu, state.yield_wanted) = (None, false);
@@ -274,14 +279,20 @@ impl Machine<'_> {
     fn rouse(&mut self, vcpu: u32) {
         let Self { vcpus, lines, core, .. } = self;
         let state = &mut vcpus[vcpu as usize];
+        state.spin.breaks_off();
         if let Some(asleep) = state.spin.wakes(vcpu, lines) {
             state.at = asleep.max(core.now);
         }
     }
 
-    /// Kicks `vcpu`, or wakes it because its deadline has come.
-    pub(crate) fn kick(&mut self, vcpu: u32, by: Option<u32>) {
+    /// Kicks `vcpu`, or wakes it because its deadline has come. Returns how much longer that takes
+    /// the kicker because the host wakes a thread for it.
+    pub(crate) fn kick(&mut self, vcpu: u32, by: Option<u32>) -> u64 {
+        let sleeps =
+            self.standing(vcpu) == Standing::Halted && self.falls_asleep_ns(vcpu).is_none();
         self.tell(Told::Kicked { target: Vcpu(vcpu), by: by.map(Vcpu) });
+        let wakes = sleeps && matches!(self.standing(vcpu), Standing::Running(_));
+        if wakes { self.costs.kick } else { 0 }
     }
 
     /// Halts `vcpu` until it is kicked, or until `deadline`.
@@ -294,6 +305,7 @@ impl Machine<'_> {
             return;
         }
         let halt = state.accounts.halts;
+        state.halted_at = Some(now);
         self.tell(Told::Halted { vcpu: Vcpu(vcpu) });
         if let (Some(deadline), Standing::Halted) = (deadline, self.standing(vcpu)) {
             self.core.add(deadline, Event::Deadline { vcpu, halt });
@@ -371,6 +383,7 @@ impl Machine<'_> {
         // Its own clock may have ended its sleep. Then it still watches lines, which the handler's
         // loads would make it forget.
         state.spin.wakes(vcpu, &mut self.lines);
+        state.spin.breaks_off();
         let number = state.pending.trailing_zeros();
         state.pending &= state.pending - 1;
         state.in_handler = true;
