@@ -5,9 +5,9 @@
 //! |---|---|
 //! | `pause`, `clock`, `rmw`, `full` | loops of a million |
 //! | the ways of a line | two threads that count one word up in turns, for each pair of CPUs |
-//! | `call`, `halt` | a single vCPU that kicks itself |
+//! | `call` | a single vCPU that kicks itself; `halt` is half of it |
 //! | `kick` | a thread that wakes one that sleeps on another CPU |
-//! | `switch` | two vCPUs on one pCPU that pass a token to and fro, less two calls |
+//! | `switch` | two vCPUs on one pCPU that pass a token to and fro, less one and a half calls |
 //! | `wake` | a hand-over among 4 vCPUs on 2 pCPUs, less half of a call |
 //! | `evict` | by how much spinners overrun their slices |
 //! | `port`, `notes` | a read of the PM timer; an uncontended pair, less its parts |
@@ -153,11 +153,11 @@ fn costs(lab: &dyn World) -> Result<Costs> {
         full: measured(full, "a full fence in a loop"),
         call: call(),
         kick: measured(kick, "a thread that wakes one that sleeps on another CPU"),
-        halt: call(),
+        halt: measured(calls.call / 2.0, "half of a call: the way out"),
         wake: measured(calls.hand_over - calls.call / 2.0, "a hand-over, less half of a call"),
         switch: measured(
             calls.switch,
-            "two vCPUs on one pCPU that pass a token to and fro, less two calls",
+            "two vCPUs on one pCPU that pass a token to and fro, less one and a half calls",
         ),
         evict: measured(calls.evict, "by how much spinners overrun their slices"),
         interrupt: measured(calls.evict, "assumed to be as long as evict"),
@@ -309,8 +309,8 @@ impl Calls {
         let row = |r: &Run| r.wait_ns.p50 as f64 / 3.0;
         let hand_over = median_of(lab, "micro", HAND_OVER, (4, 2), row)?;
         let evict = median_of(lab, "micro", "native-ticket", (4, 2), |r| r.overrun_ns)?;
-        // With one pCPU, a turn is a kick, a halt and a switch of vCPUs.
-        let switch = (two - 2.0 * call).max(0.0);
+        // With one pCPU, a turn is a kick, the way out of a halt, and a switch of vCPUs.
+        let switch = (two - 1.5 * call).max(0.0);
         Ok(Self { call, switch, hand_over, evict, port })
     }
 }

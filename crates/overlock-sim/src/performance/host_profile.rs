@@ -88,12 +88,13 @@ costs! {
     /// What a kick costs beyond a call if its target sleeps: the host wakes a thread of another
     /// pCPU.
     kick,
-    /// From the call that halts until the pCPU is free for others.
+    /// From the call that halts until the pCPU is free for others: the way out of the guest.
     halt,
     /// From the middle of the call that kicks, or its equivalent, until the vCPU runs on a pCPU that
     /// was idle.
     wake,
-    /// From the moment a pCPU is free until another vCPU runs on it.
+    /// From the moment a pCPU is free until another vCPU runs on it, its way into the guest
+    /// included.
     switch,
     /// From the decision to preempt until the vCPU is out.
     evict,

@@ -58,11 +58,12 @@ impl Machine<'_> {
     }
 
     /// How long it takes `vcpu`, which has halted a moment ago, to fall asleep and come back; `None`
-    /// if it sleeps. Falling asleep is the first half of a switch.
+    /// if it sleeps. A switch is to fall asleep, to wake another, and its way into the guest.
     fn falls_asleep_ns(&self, vcpu: u32) -> Option<u64> {
-        let half = self.costs.switch / 2;
+        let back = self.costs.call / 2;
+        let asleep = self.costs.switch.saturating_sub(back) / 2;
         let halted_at = self.vcpus[vcpu as usize].halted_at?;
-        (self.core.now < halted_at + half).then_some(half)
+        (self.core.now < halted_at + asleep).then_some(asleep + back)
     }
 
     /// Carries out what the scheduler asks for. A vCPU runs `after` a delay where another was.
@@ -302,11 +303,17 @@ impl Machine<'_> {
         state.accounts.halts += 1;
         let due = deadline.is_some_and(|deadline| deadline <= now);
         if due || state.pending != 0 && !state.in_handler {
+            state.at += self.costs.call / 2;
             return;
         }
         let halt = state.accounts.halts;
         state.halted_at = Some(now);
         self.tell(Told::Halted { vcpu: Vcpu(vcpu) });
+        let state = &mut self.vcpus[vcpu as usize];
+        if state.pcpu.is_some() {
+            // A kick has come before. What is left is the way back.
+            state.at += self.costs.call / 2;
+        }
         if let (Some(deadline), Standing::Halted) = (deadline, self.standing(vcpu)) {
             self.core.add(deadline, Event::Deadline { vcpu, halt });
         }
