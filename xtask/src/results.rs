@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 mod published;
+mod trust;
 
 /// One file of results: its name without the ending, and its rows.
 struct Kept(String, Vec<Value>);
@@ -48,6 +49,7 @@ fn filled(text: &str, kept: &[Kept]) -> Result<String> {
         ("programs", programs(kept, &["hybrid", "none"], 2)),
         ("programs, all locks", programs(kept, &["hybrid", "queued", "test-and-set", "none"], 1)),
         ("bounds", bounds(kept)),
+        ("trust", trust::trust(kept)),
         ("published scores", published::scores(kept)),
         ("published figures", published::figures(kept)),
         ("published reasons", published::reasons(kept)),

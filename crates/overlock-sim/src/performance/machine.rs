@@ -433,3 +433,16 @@ impl<'run> Machine<'run> {
         self.lines.give_back(line, watchers);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_pcpu_ends_its_first_slice_in_time_and_the_others_later() {
+        let drawn = phases(64, 1_000, &mut Rng::new(1));
+        assert!(drawn.contains(&0) && drawn.iter().all(|&phase| phase < 1_000), "{drawn:?}");
+        assert!(drawn.iter().max() > Some(&500), "{drawn:?}");
+        assert_eq!(phases(3, 0, &mut Rng::new(1)), [0; 3]);
+    }
+}

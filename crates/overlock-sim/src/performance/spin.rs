@@ -236,12 +236,12 @@ impl Loop {
 
     /// Records that the line is on its way for the load that the machine makes.
     pub(crate) fn awaits_line(&mut self) {
-        self.is_coming = true;
+        (self.is_coming, self.fetched) = (true, true);
     }
 
     /// Records that the machine has made the load, and puts the vCPU to sleep again.
     pub(crate) fn sleeps_on(&mut self, line: LineId, load: Only, vcpu: u32, lines: &mut Lines) {
-        self.vain = None;
+        (self.vain, self.fetched) = (None, false);
         self.read[0].1 = lines.version(line);
         self.only = Some(load);
         self.asleep = Some(load.done);

@@ -7,10 +7,10 @@
 //! waits.
 
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+use overlock::Refresh;
 use overlock::atomic::{Atomic, ConstAtomic};
-use overlock::{ConstLock, RawLock, Refresh, TestAndSet};
 use overlock_host::Nanos;
 use overlock_host::pm_timer::read::{Clamped, Lock, Mutexed, Pure, ReadRule};
 use overlock_host::pm_timer::{Clock, NoSci, PmTimer, Width};
@@ -88,14 +88,12 @@ struct Tried {
 
 impl ReadRule for Tried {
     fn read(&self, clock: impl FnOnce() -> Nanos) -> Nanos {
-        let Spin(lock) = &self.lock;
-        if lock.try_lock() {
+        if self.lock.try_lock() {
             self.last.fetch_max(clock().0, Relaxed);
-            // SAFETY: the lock was taken above.
-            unsafe { lock.unlock() };
+            self.lock.unlock();
         } else {
             waiting(|| {
-                while lock.is_locked() {
+                while self.lock.is_locked() {
                     relax(false);
                 }
             });
@@ -144,22 +142,41 @@ impl Clock for Virtual {
     }
 }
 
-/// A spin lock that the first CPU to try takes: Xen's at that time.
+/// A spin lock that the first CPU to try takes, without any back-off: Xen's at that time.
 #[derive(Debug)]
-struct Spin(TestAndSet<OnHost<false>>);
+struct Spin(Timed<u32>);
 
 impl Default for Spin {
     fn default() -> Self {
-        Self(ConstLock::NEW)
+        Self(Timed::ZERO)
+    }
+}
+
+impl Spin {
+    fn is_locked(&self) -> bool {
+        self.0.load(Relaxed) != 0
+    }
+
+    fn try_lock(&self) -> bool {
+        // ORDERING: Acquire, with the Release of `unlock`.
+        !self.is_locked() && self.0.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
+    }
+
+    fn unlock(&self) {
+        // ORDERING: Release, with the Acquire of `try_lock`.
+        self.0.store(0, Release);
     }
 }
 
 impl Lock for Spin {
     fn with<T>(&self, section: impl FnOnce() -> T) -> T {
-        waiting(|| self.0.lock());
+        waiting(|| {
+            while !self.try_lock() {
+                relax(false);
+            }
+        });
         let result = section();
-        // SAFETY: the lock was taken above.
-        unsafe { self.0.unlock() };
+        self.unlock();
         result
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do experiments run on simulated hosts, always with the same result, and with the expected costs?
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
@@ -160,6 +160,67 @@ fn a_load_in_vain_takes_as_long_whether_machine_or_vcpu_makes_it() {
     let (by_machine, by_vcpu) = (ran(Duration::ZERO), ran(Duration::from_secs(1)));
     assert!(by_machine.2 > 600, "three vCPUs fetch the line for 200 changes: {by_machine:?}");
     assert_eq!(by_machine, by_vcpu);
+}
+
+/// The mean time after which a spinner that pauses so often between two loads sees a change, in
+/// nanoseconds.
+fn sees_after(pauses: u32) -> f64 {
+    let line = Neighbours::default();
+    let (changed_at, seen) = ([const { AtomicU64::new(0) }; 501], AtomicU64::new(0));
+    let body = |vcpu: Vcpu<Simulated>| {
+        for turn in 1..=500 {
+            if vcpu.number() == 0 {
+                vcpu.work_ns(5_000);
+                changed_at[turn as usize].store(vcpu.now_ns(), Relaxed);
+                line.watched.fetch_add(1, Relaxed);
+            } else {
+                while line.watched.load(Relaxed) < turn {
+                    (0..pauses).for_each(|_| vcpu.relax());
+                }
+                let changed_at = changed_at[turn as usize].load(Relaxed);
+                seen.fetch_add(vcpu.now_ns() - changed_at, Relaxed);
+            }
+        }
+    };
+    let (_, counts) =
+        setup("e5-2699v3", 1).run_program(&millis(5, 2, 2), &Odd(body)).expect("a run");
+    assert!(counts.accesses < 10_000, "the spinner sleeps while nothing changes: {counts:?}");
+    seen.into_inner() as f64 / 500.0
+}
+
+#[test]
+fn a_spinner_sees_a_change_when_it_next_loads() {
+    let pause = setup("e5-2699v3", 1).host.costs.pause.ns as f64;
+    let (often, rarely) = (sees_after(1), sees_after(32));
+    let more = (rarely - often) / (32.0 * pause);
+    assert!((0.3..0.7).contains(&more), "half of 32 pauses later: {often} and {rarely} ns");
+}
+
+#[test]
+fn a_kick_takes_effect_half_way_and_waking_a_sleeper_takes_the_kicker_longer() {
+    let mut setup = setup("e5-2699v3", 1);
+    setup.host.jitter_percent = 0;
+    let costs = &mut setup.host.costs;
+    (costs.call.ns, costs.kick.ns, costs.wake.ns, costs.clock.ns) = (10_000, 3_000, 50_000, 0);
+    let times = [const { AtomicU64::new(0) }; 4];
+    let go = Neighbours::default();
+    let body = |vcpu: Vcpu<Simulated>| {
+        if vcpu.number() == 0 {
+            vcpu.work_ns(1_000_000);
+            times[0].store(vcpu.now_ns(), Relaxed);
+            vcpu.kick(1);
+            times[1].store(vcpu.now_ns(), Relaxed);
+            // Nobody sleeps there any more.
+            vcpu.kick(1);
+            times[2].store(vcpu.now_ns(), Relaxed);
+        } else {
+            vcpu.halt_unless(&go.watched, 0, None);
+            times[3].store(vcpu.now_ns(), Relaxed);
+        }
+    };
+    setup.run_program(&millis(5, 2, 2), &Odd(body)).expect("a run");
+    let [kicks, kicked, again, woken] = times.map(AtomicU64::into_inner);
+    assert_eq!([kicked - kicks, again - kicked, woken - kicks], [13_000, 10_000, 55_000]);
 }
 
 #[test]

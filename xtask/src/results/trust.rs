@@ -1,0 +1,105 @@
+//! The table that compares the simulator with the laboratory: points that a file of real vCPUs and
+//! one of simulated ones, called `sim-` and the world's name, both have.
+
+use serde_json::Value;
+
+use super::{Kept, table, three};
+
+/// Within this ratio, and its inverse, two figures agree.
+const QUARTER: f64 = 1.25;
+/// A point whose rounds differ by more than this factor can't be judged.
+const SCATTER: f64 = 2.0;
+
+/// A point in both worlds.
+struct Point<'a> {
+    real: &'a Value,
+    /// The laboratory's median, and its best round over its worst.
+    median: f64,
+    scatter: f64,
+    simulated: f64,
+}
+
+impl Point<'_> {
+    fn ratio(&self) -> f64 {
+        self.simulated / self.median
+    }
+
+    fn agrees(&self) -> bool {
+        (1.0 / QUARTER..=QUARTER).contains(&self.ratio())
+    }
+}
+
+fn same_point(one: &Value, other: &Value) -> bool {
+    ["lock", "cpus", "cs_ns"].iter().all(|field| one[field] == other[field])
+}
+
+/// The points of `world` that were also simulated.
+fn points<'a>(kept: &'a [Kept], world: &str) -> Vec<Point<'a>> {
+    let named = |name: &str| kept.iter().find(|file| file.0 == name);
+    let (Some(real), Some(simulated)) = (named(world), named(&format!("sim-{world}"))) else {
+        return Vec::new();
+    };
+    let point = |real: &'a Value| {
+        let other = simulated.of("point").find(|other| same_point(real, other))?;
+        let samples = real["samples"].as_array()?;
+        let all: Vec<f64> =
+            samples.iter().filter_map(|sample| sample["ops_per_s"].as_f64()).collect();
+        let (least, most) =
+            (all.iter().copied().reduce(f64::min)?, all.into_iter().reduce(f64::max)?);
+        let median = real["ops_per_s"]["median"].as_f64()?;
+        let simulated = other["ops_per_s"]["median"].as_f64()?;
+        Some(Point { real, median, scatter: most / least, simulated })
+    };
+    real.of("point").filter_map(point).collect()
+}
+
+/// The share of points that agree, and how well both worlds agree on their order (Spearman).
+fn summary(points: &[Point<'_>]) -> String {
+    let agree = points.iter().filter(|point| point.agrees()).count();
+    let wide = points.iter().filter(|point| !point.agrees() && point.scatter > SCATTER).count();
+    let ranks = |value: fn(&Point<'_>) -> f64| {
+        let place = |one: &Point<'_>| points.iter().filter(|of| value(of) < value(one)).count();
+        points.iter().map(place).collect::<Vec<_>>()
+    };
+    let (one, other) = (ranks(|point| point.median), ranks(|point| point.simulated));
+    let squares: f64 = one.iter().zip(other).map(|(a, b)| (*a as f64 - b as f64).powi(2)).sum();
+    let count = points.len() as f64;
+    let rank = 1.0 - 6.0 * squares / (count * (count * count - 1.0)).max(1.0);
+    let all = points.len();
+    format!("**{agree} of {all} agree**, {wide} can't be judged; order {rank:.2}")
+}
+
+/// One row for each point, one pair of columns for each world.
+pub(super) fn trust(kept: &[Kept]) -> String {
+    let worlds = [("parked", "parked threads"), ("kvm", "KVM")];
+    let all = worlds.map(|(world, _)| points(kept, world));
+    let rate = |value: f64| match value {
+        1e6.. => format!("{} M", three(value / 1e6)),
+        _ => format!("{} k", three(value / 1e3)),
+    };
+    let cells = |points: &[Point<'_>], row: &Value| {
+        let Some(point) = points.iter().find(|point| same_point(point.real, row)) else {
+            return vec!["-".into(); 2];
+        };
+        let ratio = three(point.ratio());
+        let verdict = match point.scatter > SCATTER {
+            _ if point.agrees() => ratio,
+            true => format!("({ratio})"),
+            false => format!("**{ratio}**"),
+        };
+        vec![format!("{} ×{:.1}", rate(point.median), point.scatter), verdict]
+    };
+    let longest = all.iter().max_by_key(|points| points.len()).into_iter().flatten();
+    let rows = longest.map(|point| {
+        let row = point.real;
+        let name = row["lock"].as_str().unwrap_or("?");
+        let place = [format!("{} ns", row["cs_ns"]), row["cpus"].to_string(), name.into()];
+        [place.to_vec(), cells(&all[0], row), cells(&all[1], row)].concat()
+    });
+    let last = all.iter().any(|points| !points.is_empty()).then(|| {
+        let of = |points: &[Point<'_>]| vec![summary(points), String::new()];
+        [vec!["all".into(), String::new(), String::new()], of(&all[0]), of(&all[1])].concat()
+    });
+    let head = ["section", "vCPUs", "lock", worlds[0].1, "ratio", worlds[1].1, "ratio"];
+    table(&head, rows.chain(last))
+}
