@@ -129,12 +129,7 @@ fn costs(lab: &dyn World) -> Result<Costs> {
     let pair = 1e9 / median_of(lab, "micro", "native-test-and-set", (1, 1), |r| r.ops_per_s)?;
     // In the simulator, such a pair is these two accesses and `notes`.
     let notes = pair - 2.0 * rmw;
-    let way = || {
-        measured(
-            line,
-            "a turn of two CPUs that count a word up, less a fetch_add, lower quartile, median of pairs",
-        )
-    };
+    let way = || measured(line, "a turn of two CPUs that count a word up, less a fetch_add");
     let call = || measured(calls.call, "a single vCPU that kicks itself");
     Ok(Costs {
         hit: assumed(1, "a load from the first-level cache"),
@@ -157,7 +152,7 @@ fn costs(lab: &dyn World) -> Result<Costs> {
         wake: measured(calls.hand_over - calls.call / 2.0, "a hand-over, less half of a call"),
         switch: measured(
             calls.switch,
-            "two vCPUs on one pCPU that pass a token to and fro, less one and a half calls",
+            "two vCPUs on one pCPU that pass a token to and fro, less 1.5 calls",
         ),
         evict: measured(calls.evict, "by how much spinners overrun their slices"),
         interrupt: measured(calls.evict, "assumed to be as long as evict"),
@@ -196,7 +191,7 @@ fn transfer() -> Result<f64> {
 }
 
 /// Times two threads on two CPUs that count a word up in turns. Each tries with one instruction, so
-/// a turn is one way of the line; a word that one loads and the other stores has two ways in a turn.
+/// a turn is one way of the line; if one loads the word and the other stores it, it is two.
 fn turns(one: usize, other: usize) -> Result<f64> {
     #[repr(align(128))]
     struct Line(AtomicU32);

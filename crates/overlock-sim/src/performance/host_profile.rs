@@ -90,8 +90,8 @@ costs! {
     kick,
     /// From the call that halts until the pCPU is free for others: the way out of the guest.
     halt,
-    /// From the middle of the call that kicks, or its equivalent, until the vCPU runs on a pCPU that
-    /// was idle.
+    /// From the middle of the call that kicks, or its equivalent, until the vCPU runs on a pCPU
+    /// that was idle.
     wake,
     /// From the moment a pCPU is free until another vCPU runs on it, its way into the guest
     /// included.

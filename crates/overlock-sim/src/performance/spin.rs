@@ -5,8 +5,8 @@
 //! long as none of the lines changes, the next round is like the last one, except for the clock. So
 //! a vCPU that has made a round can skip rounds: it sleeps from its first pause in one round to its
 //! first pause in a later one, and loads when it would have loaded. A loop that reads the clock,
-//! which the locks do after each sixteenth pause, sleeps once between two readings, for an eighth of
-//! the time since it last saw a change, and thus exceeds its budget by at most an eighth. A loop
+//! which the locks do after each sixteenth pause, sleeps once between two readings, for an eighth
+//! of the time since it last saw a change, and thus exceeds its budget by at most an eighth. A loop
 //! that does not read the clock sleeps until a line changes; if the host wants reports, every loop
 //! sleeps at most until the end of the pause window.
 //!

@@ -57,13 +57,13 @@ impl Machine<'_> {
         self.note();
     }
 
-    /// How long it takes `vcpu`, which has halted a moment ago, to fall asleep and come back; `None`
-    /// if it sleeps. A switch is to fall asleep, to wake another, and its way into the guest.
+    /// How long `vcpu`, which has just halted, takes to fall asleep and come back; `None` if it
+    /// sleeps. A switch is to fall asleep, to wake another, and its way into the guest.
     fn falls_asleep_ns(&self, vcpu: u32) -> Option<u64> {
         let back = self.costs.call / 2;
         let asleep = self.costs.switch.saturating_sub(back) / 2;
-        let halted_at = self.vcpus[vcpu as usize].halted_at?;
-        (self.core.now < halted_at + asleep).then_some(asleep + back)
+        let since = self.core.now - self.vcpus[vcpu as usize].halted_at?;
+        (since < asleep).then_some(asleep + back)
     }
 
     /// Carries out what the scheduler asks for. A vCPU runs `after` a delay where another was.
@@ -155,8 +155,7 @@ impl Machine<'_> {
     fn note(&mut self) {
         let Self { notes: Some(notes), scheduler, core, vcpus, .. } = self else { return };
         for vcpu in 0..vcpus.len() as u32 {
-            let standing = scheduler.standing(vcpu);
-            notes.note(vcpu, shown(standing), core.now);
+            notes.note(vcpu, shown(scheduler.standing(vcpu)), core.now);
         }
     }
 
@@ -286,14 +285,13 @@ impl Machine<'_> {
         }
     }
 
-    /// Kicks `vcpu`, or wakes it because its deadline has come. Returns how much longer that takes
-    /// the kicker because the host wakes a thread for it.
+    /// Kicks `vcpu`, or wakes it at its deadline. Returns what waking its thread costs the kicker.
     pub(crate) fn kick(&mut self, vcpu: u32, by: Option<u32>) -> u64 {
-        let sleeps =
-            self.standing(vcpu) == Standing::Halted && self.falls_asleep_ns(vcpu).is_none();
+        let halted = self.standing(vcpu) == Standing::Halted;
+        let sleeps = halted && self.falls_asleep_ns(vcpu).is_none();
         self.tell(Told::Kicked { target: Vcpu(vcpu), by: by.map(Vcpu) });
-        let wakes = sleeps && matches!(self.standing(vcpu), Standing::Running(_));
-        if wakes { self.costs.kick } else { 0 }
+        let runs = matches!(self.standing(vcpu), Standing::Running(_));
+        if sleeps && runs { self.costs.kick } else { 0 }
     }
 
     /// Halts `vcpu` until it is kicked, or until `deadline`.
@@ -309,11 +307,9 @@ impl Machine<'_> {
         let halt = state.accounts.halts;
         state.halted_at = Some(now);
         self.tell(Told::Halted { vcpu: Vcpu(vcpu) });
+        // If a kick has come before, what is left is the way back.
         let state = &mut self.vcpus[vcpu as usize];
-        if state.pcpu.is_some() {
-            // A kick has come before. What is left is the way back.
-            state.at += self.costs.call / 2;
-        }
+        state.at += if state.pcpu.is_some() { self.costs.call / 2 } else { 0 };
         if let (Some(deadline), Standing::Halted) = (deadline, self.standing(vcpu)) {
             self.core.add(deadline, Event::Deadline { vcpu, halt });
         }
