@@ -42,8 +42,12 @@ const fn mechanism(name: &'static str, lines: usize) -> Mechanism {
     Mechanism { name, lines, lock: "hybrid", stands_for: "" }
 }
 
-const MECHANISMS: [Mechanism; 8] = [
+const MECHANISMS: [Mechanism; 9] = [
     mechanism("the newcomer's spin", 14),
+    Mechanism {
+        stands_for: "programs (LevelDB's fillrandom and sysbench threads: below)",
+        ..mechanism("the short spin", 5)
+    },
     mechanism("rare looks", 2),
     Mechanism {
         stands_for: "programs whose holders yield (sysbench threads: 0.45 without)",

@@ -38,7 +38,7 @@ use crate::waiters::{Key, NAP_NS};
 impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     /// Spins for the lock outside the queue. Returns whether it took the lock.
     pub(super) fn spin_as_newcomer(&self, deadline_ns: Option<u64>) -> bool {
-        let mut pace = Pace::of_newcomer(P::costs());
+        let mut pace = Pace::of_newcomer(P::costs(), self.look().has_queue());
         loop {
             // (0,0,0,0,0) -> (0,0,0,0,1), or past a queue (t,0,h,n,0) -> (t,0,h,n+1,1)
             if self.try_take() {

@@ -21,9 +21,11 @@ use crate::counters::{Class, Event};
 use crate::platform::{Costs, Platform};
 use crate::spin::Spin;
 
-/// A head in strict order spins for this part of the time of others, less than the halt that
-/// follows: no other CPU can use the lock meanwhile, and the holder may need the processor.
-const STRICT_PART: u64 = 5;
+/// Two waiters spin for this part of the time of others, less than the halt that follows. A head in
+/// strict order: no other CPU can use the lock meanwhile, and the holder may need the processor. And
+/// a newcomer that finds a queue: the lock has a next holder without it, and processors are scarce
+/// where CPUs already sleep for the lock.
+const SHORT_PART: u64 = 5;
 /// How often a waiter doubles the time after which it looks whether the lock is
 /// [reserved](Costs::reserved_ns) in vain: to 256 times 4 ms, so that a long sleep costs nothing.
 const DOUBLINGS: u32 = 8;
@@ -37,19 +39,17 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Of a newcomer.
-    pub(super) fn of_newcomer(costs: Costs) -> Self {
+    /// Of a newcomer that has found a queue, or none.
+    pub(super) fn of_newcomer(costs: Costs, has_queue: bool) -> Self {
+        let is_short = has_queue && const { has("the short spin") };
         let pauses = if const { has("rare looks") } { costs.pauses_per_look.max(1) } else { 1 };
-        Self { pauses, ..Self::new(costs.spin_ns()) }
+        Self { pauses, ..Self::new(budget_ns(costs, is_short)) }
     }
 
     /// Of a queue head, which can be passed or not.
     pub(super) fn of_head(costs: Costs, can_be_passed: bool) -> Self {
-        let budget_ns = match can_be_passed {
-            true => costs.spin_ns(),
-            false => costs.spin_ns() / STRICT_PART,
-        };
-        Self { yields: can_be_passed && const { has("the head's yields") }, ..Self::new(budget_ns) }
+        let yields = can_be_passed && const { has("the head's yields") };
+        Self { yields, ..Self::new(budget_ns(costs, !can_be_passed)) }
     }
 
     /// Of a waiter behind others, which halts as soon as it has read the clock once. Longer would
@@ -84,6 +84,11 @@ impl Pace {
     }
 }
 
+/// How long a waiter spins that is not behind others.
+fn budget_ns(costs: Costs, is_short: bool) -> u64 {
+    if is_short { costs.spin_ns() / SHORT_PART } else { costs.spin_ns() }
+}
+
 /// How long a waiter behind others halts before it looks whether the lock is reserved in vain. It
 /// has just looked; of its looks, the last `none` found no reservation.
 pub(super) fn looks_after_ns(costs: Costs, none: u32) -> u64 {
@@ -100,12 +105,15 @@ mod tests {
     fn budgets_follow_the_wake_up_latency_and_are_zero_for_a_waiter_that_should_not_spin() {
         let slow = COSTS.with_wake_ns(4 * COSTS.wake_ns);
         let paces = |costs| {
-            [Pace::of_newcomer(costs), Pace::of_head(costs, false), Pace::of_head(costs, true)]
-                .map(|pace| pace.budget_ns)
+            let newcomers = [false, true].map(|queue| Pace::of_newcomer(costs, queue));
+            let heads = [false, true].map(|passed| Pace::of_head(costs, passed));
+            [newcomers, heads].map(|paces| paces.map(|pace| pace.budget_ns))
         };
-        assert_eq!(paces(slow), paces(COSTS).map(|ns| 4 * ns));
-        assert_eq!(paces(COSTS.with_spins(false)), [0; 3]);
-        assert!(paces(COSTS)[1] < COSTS.wake_ns, "less than a halt costs");
+        assert_eq!(paces(slow), paces(COSTS).map(|two| two.map(|ns| 4 * ns)));
+        assert_eq!(paces(COSTS.with_spins(false)), [[0; 2]; 2]);
+        let [[alone, behind_queue], [strict, passed]] = paces(COSTS);
+        assert!(behind_queue < COSTS.wake_ns && strict < COSTS.wake_ns, "less than a halt costs");
+        assert!(alone > COSTS.wake_ns && passed > COSTS.wake_ns);
     }
 
     #[test]
