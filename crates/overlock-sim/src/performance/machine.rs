@@ -32,6 +32,7 @@ use super::spin::{Loop, Only};
 use crate::engine::{Access, Core, Touch};
 use overlock_world::{Rng, seed_of};
 
+mod background;
 pub(crate) mod calls;
 mod pause;
 mod turn;

@@ -257,7 +257,7 @@ impl Machine<'_> {
     }
 
     /// Takes `ns` from a vCPU that owns its pCPU, and lets it check its lines if it sleeps.
-    fn delay(&mut self, vcpu: u32, ns: u64) {
+    pub(super) fn delay(&mut self, vcpu: u32, ns: u64) {
         self.rouse(vcpu);
         let state = &mut self.vcpus[vcpu as usize];
         state.at = state.at.max(self.core.now) + ns;
@@ -449,24 +449,6 @@ impl Machine<'_> {
                 self.long_spin(vcpu, SpinSource::Sampled);
             }
         }
-    }
-
-    pub(super) fn plan_background(&mut self, pcpu: u32) {
-        if let Some(background) = &self.background {
-            let after = self.rng.below(2 * background.every_ns) + 1;
-            self.core.add(self.core.now + after, Event::Background { pcpu });
-        }
-    }
-
-    /// Lets other load on the host take `pcpu` for a while. The scheduler does not know about it.
-    pub(super) fn background(&mut self, pcpu: u32) {
-        let most = self.background.as_ref().map_or(0, |background| 2 * background.for_ns);
-        let ns = self.rng.below(most + 1);
-        if let Some(owner) = self.scheduler.owner(pcpu) {
-            self.vcpus[owner as usize].accounts.run_delay_ns += ns;
-            self.delay(owner, ns);
-        }
-        self.plan_background(pcpu);
     }
 
     /// Tells the programs to return, and wakes the sleeping vCPUs so that they see it.
