@@ -21,10 +21,10 @@ use crate::counters::{Class, Event};
 use crate::platform::{Costs, Platform};
 use crate::spin::Spin;
 
-/// Two waiters spin for this part of the time of others, less than the halt that follows. A head in
-/// strict order: no other CPU can use the lock meanwhile, and the holder may need the processor. And
-/// a newcomer that finds a queue: the lock has a next holder without it, and processors are scarce
-/// where CPUs already sleep for the lock.
+/// Two waiters spin for this part of the time of others, less than the halt that follows. A head
+/// in strict order: no other CPU can use the lock meanwhile, and the holder may need the processor.
+/// And a newcomer that finds a queue: the lock has a next holder without it, and processors are
+/// scarce where CPUs already sleep for the lock.
 const SHORT_PART: u64 = 5;
 /// How often a waiter doubles the time after which it looks whether the lock is
 /// [reserved](Costs::reserved_ns) in vain: to 256 times 4 ms, so that a long sleep costs nothing.
