@@ -48,17 +48,18 @@
 //!
 //! # No stampede
 //!
-//! `notify_all` takes the whole list, and kicks only the first. Every notified waiter, once it has
-//! the lock again, kicks the next one, so the waiters come for the lock one after another, and the
-//! next wakes up while the one before it is in its section:
+//! `notify_all` takes the whole list, and kicks only the first. Every notified waiter kicks the
+//! next one as soon as it runs, before it comes for the lock. So no more waiters are awake than
+//! have found a processor, the next one wakes up while those before it are in their sections, and
+//! no section is longer for a kick:
 //!
 //! ```text
 //!   notify_all                 first                       second
 //!   all are PICKED
 //!   last .. first: NOTIFIED
-//!   kicks the first            takes the lock
-//!                              kicks the second            takes the lock
-//!                              releases the lock           kicks the third
+//!   kicks the first            kicks the second
+//!                              takes the lock              kicks the third
+//!                              releases the lock           takes the lock
 //! ```
 //!
 //! A waiter in the middle that wakes up early (P2) or at its deadline finds `NOTIFIED` and leaves;
@@ -108,8 +109,9 @@
 //! # Sources
 //!
 //! Condition variables with a list of waiters: A. Birrell, "Implementing Condition Variables with
-//! Semaphores", 2003. The one-by-one wake-up has the effect of `FUTEX_REQUEUE`, for any lock. Lost
-//! notifications between groups of waiters: sourceware.org bug 25847.
+//! Semaphores", 2003. That each wakes up the next does what
+//! `FUTEX_REQUEUE` is for, with any lock. Lost notifications between groups of waiters:
+//! sourceware.org bug 25847.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -239,10 +241,10 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
         // V4. The successor of a waiter that has left by itself is not its concern.
         let next = if notified { NodeId::decode(entered.node().next.load(Relaxed)) } else { None };
         drop(entered);
-        take();
         if let Some(next) = next {
             Self::kick(next);
         }
+        take();
         notified
     }
 
@@ -380,7 +382,7 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
         first.is_some()
     }
 
-    /// Notifies all waiters, which come for the lock one by one. Returns how many there were.
+    /// Notifies all waiters, each of which wakes up the next. Returns how many there were.
     ///
     /// The caller has changed the condition under the lock; it need not hold the lock any more.
     pub fn notify_all(&self) -> usize {
