@@ -9,7 +9,7 @@ use crate::calls::{self, Call};
 use crate::platform;
 use std::collections::{HashMap, VecDeque};
 
-/// The time between two looks, if they cost little.
+/// The time between two looks in the mean, if they cost little.
 const EVERY_NS: u64 = 20_000_000;
 /// Looks may take this part of one processor: one of so many.
 const SHARE: u64 = 50;
@@ -45,7 +45,7 @@ impl Unseen {
             }
         }
         let took = platform::now_ns() - start;
-        self.next = start + EVERY_NS.max(took * SHARE);
+        self.next = start + uneven(EVERY_NS.max(took * SHARE), start);
         self.waits.retain(|thread, _| threads.contains_key(thread));
         others
     }
@@ -70,9 +70,32 @@ impl Unseen {
     }
 }
 
+/// Returns a time between a half of this one and three halves, which no program keeps step with: a
+/// look in each of its rounds would see the same part of all.
+fn uneven(ns: u64, seed: u64) -> u64 {
+    // By a multiple of the golden ratio (D. Knuth, "The Art of Computer Programming", volume 3,
+    // section 6.4).
+    let part = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
+    ns / 2 + ns / 1024 * part
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn looks_keep_step_with_no_program() {
+        for round in [EVERY_NS, EVERY_NS / 2, 2 * EVERY_NS] {
+            let (mut at, mut early) = (12_345, 0);
+            for _ in 0..100 {
+                let ns = uneven(EVERY_NS, at);
+                assert!((EVERY_NS / 2..=EVERY_NS / 2 * 3).contains(&ns));
+                at += ns;
+                early += u32::from(at % round < round / 2);
+            }
+            assert!((25..75).contains(&early), "{early} of 100 in the first half of {round} ns");
+        }
+    }
 
     #[test]
     fn a_sleep_is_unseen_if_no_wait_was_told_meanwhile() {
