@@ -109,9 +109,8 @@
 //! # Sources
 //!
 //! Condition variables with a list of waiters: A. Birrell, "Implementing Condition Variables with
-//! Semaphores", 2003. That each wakes up the next does what
-//! `FUTEX_REQUEUE` is for, with any lock. Lost notifications between groups of waiters:
-//! sourceware.org bug 25847.
+//! Semaphores", 2003. Waking each waiter by the one before it does what `FUTEX_REQUEUE` is for,
+//! with any lock. Lost notifications between groups of waiters: sourceware.org bug 25847.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -382,7 +381,7 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
         first.is_some()
     }
 
-    /// Notifies all waiters, each of which wakes up the next. Returns how many there were.
+    /// Notifies all waiters, each of which then wakes up the next. Returns how many there were.
     ///
     /// The caller has changed the condition under the lock; it need not hold the lock any more.
     pub fn notify_all(&self) -> usize {

@@ -21,11 +21,13 @@ use crate::counters::{Class, Event};
 use crate::platform::{Costs, Platform};
 use crate::spin::Spin;
 
-/// Two waiters spin for this part of the time of others, less than the halt that follows. A head
-/// in strict order: no other CPU can use the lock meanwhile, and the holder may need the processor.
-/// And a newcomer that finds a queue: the lock has a next holder without it, and processors are
-/// scarce where CPUs already sleep for the lock.
-const SHORT_PART: u64 = 5;
+/// A head in strict order spins for this part of the time of others, less than the halt that
+/// follows: no other CPU can use the lock meanwhile, and the holder may need the processor.
+const STRICT_PART: u64 = 5;
+/// A newcomer that finds a queue spins for this part of the time of others, which is a wake-up
+/// latency: the lock has a next holder without it, and processors are scarce where CPUs already
+/// sleep for the lock.
+const BESIDE_QUEUE_PART: u64 = 2;
 /// How often a waiter doubles the time after which it looks whether the lock is
 /// [reserved](Costs::reserved_ns) in vain: to 256 times 4 ms, so that a long sleep costs nothing.
 const DOUBLINGS: u32 = 8;
@@ -41,15 +43,16 @@ pub(super) struct Pace {
 impl Pace {
     /// Of a newcomer that has found a queue, or none.
     pub(super) fn of_newcomer(costs: Costs, has_queue: bool) -> Self {
-        let is_short = has_queue && const { has("the short spin") };
+        let part = if has_queue && const { has("the short spin") } { BESIDE_QUEUE_PART } else { 1 };
         let pauses = if const { has("rare looks") } { costs.pauses_per_look.max(1) } else { 1 };
-        Self { pauses, ..Self::new(budget_ns(costs, is_short)) }
+        Self { pauses, ..Self::new(costs.spin_ns() / part) }
     }
 
     /// Of a queue head, which can be passed or not.
     pub(super) fn of_head(costs: Costs, can_be_passed: bool) -> Self {
         let yields = can_be_passed && const { has("the head's yields") };
-        Self { yields, ..Self::new(budget_ns(costs, !can_be_passed)) }
+        let part = if can_be_passed { 1 } else { STRICT_PART };
+        Self { yields, ..Self::new(costs.spin_ns() / part) }
     }
 
     /// Of a waiter behind others, which halts as soon as it has read the clock once. Longer would
@@ -84,11 +87,6 @@ impl Pace {
     }
 }
 
-/// How long a waiter spins that is not behind others.
-fn budget_ns(costs: Costs, is_short: bool) -> u64 {
-    if is_short { costs.spin_ns() / SHORT_PART } else { costs.spin_ns() }
-}
-
 /// How long a waiter behind others halts before it looks whether the lock is reserved in vain. It
 /// has just looked; of its looks, the last `none` found no reservation.
 pub(super) fn looks_after_ns(costs: Costs, none: u32) -> u64 {
@@ -112,8 +110,8 @@ mod tests {
         assert_eq!(paces(slow), paces(COSTS).map(|two| two.map(|ns| 4 * ns)));
         assert_eq!(paces(COSTS.with_spins(false)), [[0; 2]; 2]);
         let [[alone, behind_queue], [strict, passed]] = paces(COSTS);
-        assert!(behind_queue < COSTS.wake_ns && strict < COSTS.wake_ns, "less than a halt costs");
-        assert!(alone > COSTS.wake_ns && passed > COSTS.wake_ns);
+        assert!(strict < behind_queue && behind_queue < alone && strict < COSTS.wake_ns);
+        assert!(alone > COSTS.wake_ns && passed == alone);
     }
 
     #[test]
