@@ -236,20 +236,29 @@ fn both<T: Send>(
 /// Returns the nanoseconds for which a thread is busy that wakes one that sleeps on another CPU.
 fn wakes() -> Result<f64> {
     let mut cpus = (0..1024).filter(|&cpu| sys::may_run_on(cpu));
-    let (Some(one), Some(other)) = (cpus.next(), cpus.next()) else {
-        bail!("there is only one CPU, so no thread can wake another that sleeps beside it");
-    };
+    match (cpus.next(), cpus.next()) {
+        (Some(one), Some(other)) => wakes_between(one, other),
+        _ => bail!("there is only one CPU, so no thread can wake another that sleeps beside it"),
+    }
+}
+
+fn wakes_between(one: usize, other: usize) -> Result<f64> {
     let (sleeper, woken) = (OnceLock::<Thread>::new(), AtomicU32::new(0));
     let sleeps = || {
-        sys::run_on(other)?;
+        // First of all: the waker waits for it.
         sleeper.get_or_init(thread::current);
+        sys::run_on(other)?;
         while woken.load(Relaxed) < WAKES {
             thread::park();
         }
         Ok(0.0)
     };
     let wakes = || {
-        sys::run_on(one)?;
+        if let Err(error) = sys::run_on(one) {
+            woken.store(WAKES, Relaxed);
+            sleeper.wait().unpark();
+            return Err(error.into());
+        }
         let clock = Clock::start();
         let mut spans = Vec::new();
         for wake in 1..=WAKES {
@@ -307,5 +316,19 @@ impl Calls {
         // With one pCPU, a turn is a kick, the way out of a halt, and a switch of vCPUs.
         let switch = (two - 1.5 * call).max(0.0);
         Ok(Self { call, switch, hand_over, evict, port })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Neither thread waits for one that has given up.
+    #[test]
+    fn a_cpu_that_can_not_be_used_ends_the_measurement() {
+        const NONE: usize = usize::MAX;
+        for (one, other) in [(0, NONE), (NONE, 0)] {
+            assert!(wakes_between(one, other).is_err());
+        }
     }
 }
