@@ -11,6 +11,13 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER, begun = PTHREAD_RWLOCK_INITIALIZER;
 static sem_t is_held;
 
+// The C library's memory of a lock says whether a thread waits for it.
+enum { MUTEX_WAITER = 2, READER_SHIFT = 3 };
+
+static void until_a_reader_waits(pthread_rwlock_t *of) {
+    while (__atomic_load_n(&of->__data.__readers, __ATOMIC_RELAXED) >> READER_SHIFT == 0) usleep(1000);
+}
+
 static void *holds(void *unused) {
     void *libc = dlopen("libc.so.6", RTLD_NOLOAD | RTLD_LAZY);
     int (*unlock)(pthread_mutex_t *) = dlsym(libc, "pthread_mutex_unlock");
@@ -21,10 +28,13 @@ static void *holds(void *unused) {
     // A release begins so.
     begun.__data.__cur_writer = 0;
     sem_post(&is_held);
+    while (__atomic_load_n(&mutex.__data.__lock, __ATOMIC_RELAXED) != MUTEX_WAITER) usleep(1000);
     usleep(300000);
     unlock(&mutex);
+    until_a_reader_waits(&lock);
     usleep(300000);
     unlock_rw(&lock);
+    until_a_reader_waits(&begun);
     usleep(300000);
     // The C library looks there for who releases it.
     begun.__data.__cur_writer = gettid();
