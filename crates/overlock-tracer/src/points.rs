@@ -35,7 +35,7 @@ pub(crate) enum Point {
     /// A thread leaves its processor to another; without and with the kernel's call chain.
     Switch,
     SwitchWhy,
-    /// Records of all switches, and meanwhile: a thread gets a processor that was idle.
+    /// Records of all switches, and, while these are off, a thread gets a processor that was idle.
     Switches,
     SwitchIn,
     Waking,
