@@ -64,7 +64,9 @@ impl Kernel {
             self.loading.set(std::thread::Builder::new().spawn(load).ok());
         }
         let reason = self.number(Why { chain: chain.clone(), ..Why::default() });
-        self.chains.insert(chain, reason);
+        if reason != UNKNOWN {
+            self.chains.insert(chain, reason);
+        }
         reason
     }
 
@@ -80,12 +82,27 @@ impl Kernel {
 
     /// A thread sleeps at an instruction of its process, for this reason.
     pub(crate) fn learns(&mut self, place: (u32, u64), reason: Reason) {
-        if self.places.len() < MOST_PLACES || self.places.contains_key(&place) {
-            let known = self.places.entry(place).or_default();
-            if known.len() < MOST_OF_PLACE && !known.contains(&reason) {
-                known.push(reason);
-            }
+        if self.places.len() >= MOST_PLACES && !self.places.contains_key(&place) {
+            return;
         }
+        let known = self.places.entry(place).or_default();
+        if known.contains(&reason) {
+            return;
+        }
+        if known.len() < MOST_OF_PLACE {
+            known.push(reason);
+            return;
+        }
+        let first = known[0];
+        if self.text(reason) != self.text(first) {
+            // There is no room for it, but it has to be known that there are two.
+            self.places.insert(place, vec![first, reason]);
+        }
+    }
+
+    /// A process has ended, or runs another program.
+    pub(crate) fn forget(&mut self, process: u32) {
+        self.places.retain(|(of, _), _| *of != process);
     }
 
     /// Returns why a thread sleeps there, if the words are the same for all that did so before.
@@ -198,6 +215,35 @@ mod tests {
         assert_eq!((kernel.reason_at(here), kernel.reason_at(there)), (read, write));
         kernel.learns(here, write);
         assert_eq!((kernel.reason_at(here), kernel.reason_at(there)), (UNKNOWN, write));
+    }
+
+    #[test]
+    fn of_a_place_with_many_chains_each_one_counts() {
+        let mut kernel = Kernel::new();
+        let functions = [(10, "__x64_sys_read"), (30, "__x64_sys_write")];
+        let functions = functions.map(|(at, name)| (at, name.to_owned())).to_vec();
+        kernel.functions.set(functions).unwrap();
+        let here = (1, 0x10);
+        for at in 10..30 {
+            let read = kernel.chain(vec![at]);
+            kernel.learns(here, read);
+        }
+        assert_eq!(kernel.text(kernel.reason_at(here)), "read");
+        let write = kernel.chain(vec![30]);
+        kernel.learns(here, write);
+        assert_eq!(kernel.reason_at(here), UNKNOWN);
+        kernel.forget(here.0);
+        kernel.learns(here, write);
+        assert_eq!(kernel.reason_at(here), write);
+    }
+
+    #[test]
+    fn chains_without_end_take_no_memory_without_end() {
+        let mut kernel = Kernel::new();
+        for at in 0..2 * MOST_REASONS as u64 {
+            kernel.chain(vec![at]);
+        }
+        assert!(kernel.chains.len() <= MOST_REASONS, "{}", kernel.chains.len());
     }
 
     #[test]

@@ -158,6 +158,7 @@ impl Tracer {
             }
             Kind::Comm { is_exec: true } if self.threads.contains_key(&record.thread) => {
                 self.images.exec(record.process);
+                self.kernel.forget(record.process);
             }
             Kind::Mapping if self.threads.contains_key(&record.thread) => {
                 if let Some(mapping) = record.mapping() {
