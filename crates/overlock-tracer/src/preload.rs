@@ -225,6 +225,7 @@ impl Tracer {
             memory::LEAVES => {
                 self.told.unseen.told(at, thread, false);
                 self.told.conditions.remove(&thread);
+                self.told.holders.remove(&thread);
                 self.mutexes.remove(&thread);
                 self.event(at, thread, What::WaitEnd);
             }
@@ -285,6 +286,36 @@ impl Tracer {
                 self.event(at, thread, What::Wait { lock, site });
             }
             _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use overlock_trace::{Analysis, Limits};
+
+    /// Threads come and go without end.
+    #[test]
+    fn nothing_is_left_of_a_wait_that_has_ended() {
+        let (process, thread, holder) = (7, 8, 9);
+        for end in [memory::LEAVES, memory::GOT, 0] {
+            let mut tracer = Tracer::new(Analysis::new(Limits::default()), None);
+            tracer.adopt(0, process, thread);
+            for kind in [Kind::Condvar, Kind::Mutex] {
+                let kind = (0..9).find(|number| Kind::numbered(*number) == kind).unwrap();
+                for (at, what) in [(10, memory::WAITS), (20, end)] {
+                    let event =
+                        memory::Event { what, kind, thread: holder, at, ..Default::default() };
+                    tracer.said(Saying { at, process, thread, event, stack: None });
+                }
+            }
+            if end == 0 {
+                tracer.exit(20, process, thread);
+            }
+            let told = &tracer.told;
+            assert!(told.holders.is_empty() && told.conditions.is_empty(), "{end}: {told:?}");
+            assert!(tracer.mutexes.is_empty(), "{end}");
         }
     }
 }

@@ -146,14 +146,8 @@ impl Tracer {
             }
             Kind::Fork => self.fork(record),
             Kind::Exit => {
-                if let Some([process, thread, ..]) = record.family()
-                    && self.threads.remove(&thread).is_some()
-                {
-                    self.calls.remove(&thread);
-                    self.event(record.time, thread, What::Exit);
-                    if process == thread {
-                        self.images.end(process);
-                    }
+                if let Some([process, thread, ..]) = record.family() {
+                    self.exit(record.time, process, thread);
                 }
             }
             Kind::Comm { is_exec: true } if self.threads.contains_key(&record.thread) => {
@@ -251,6 +245,20 @@ impl Tracer {
         self.event(record.time, thread, What::Born { process, runs: false });
         // It can run from the beginning.
         self.event(record.time, thread, What::Out(Off::Preempted));
+    }
+
+    pub(crate) fn exit(&mut self, at: u64, process: u32, thread: u32) {
+        if self.threads.remove(&thread).is_none() {
+            return;
+        }
+        self.calls.remove(&thread);
+        self.mutexes.remove(&thread);
+        self.told.ends(thread);
+        self.event(at, thread, What::Exit);
+        if process == thread {
+            self.images.end(process);
+            self.kernel.forget(process);
+        }
     }
 
     fn sample(&mut self, record: &Record<'_>, point: Point, parts: u64) {

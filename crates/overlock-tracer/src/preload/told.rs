@@ -74,6 +74,13 @@ impl Told {
         self.yields.contains_key(&thread)
     }
 
+    /// A thread has ended, and may have done so in a wait.
+    pub(crate) fn ends(&mut self, thread: u32) {
+        self.conditions.remove(&thread);
+        self.holders.remove(&thread);
+        self.yields.remove(&thread);
+    }
+
     /// Returns how many samples there would be of a time in a loop that yields.
     pub(super) fn samples(&mut self, thread: u32, ns: u64) -> u64 {
         let left = self.yields.entry(thread).or_default();
