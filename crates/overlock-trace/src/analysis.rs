@@ -84,6 +84,12 @@ pub struct Analysis {
     pub(crate) needed_from: u64,
 }
 
+/// The release of a lock.
+#[derive(Clone, Copy, Debug)]
+struct Release {
+    by_reader: bool,
+}
+
 /// Returns by what a word is known: one that processes share, by its address in all of them.
 fn word(process: u32, lock: u64) -> (u32, u64) {
     if lock & SHARED == 0 { (process, lock) } else { (0, lock) }
@@ -239,13 +245,13 @@ impl Analysis {
             What::WaitEnd => self.wait_end(at, id, false),
             What::Got => self.wait_end(at, id, true),
             What::Takes { lock } => self.takes(at, id, lock),
-            What::Wake { lock } => self.wake(at, id, lock),
+            What::Wake { lock, by_reader } => self.wake(at, id, lock, by_reader),
             What::WakeEnd => {
                 if let Some(thread) = self.threads.get_mut(&id) {
                     thread.wakes = None;
                 }
             }
-            What::Owns { lock } => self.held(at, id, lock, false),
+            What::Owns { lock } => self.held(at, id, lock, None),
             What::Sleeps(reason) => {
                 if let Some(thread) = self.threads.get_mut(&id) {
                     thread.line.sleeps(reason);
@@ -346,7 +352,7 @@ impl Analysis {
         }
     }
 
-    fn wake(&mut self, at: u64, id: u32, lock: u64) {
+    fn wake(&mut self, at: u64, id: u32, lock: u64, by_reader: bool) {
         let Some(thread) = self.threads.get_mut(&id) else { return };
         thread.wakes = Some(lock);
         if let Some((_, site, since)) = thread.got.filter(|(got, ..)| *got == lock) {
@@ -354,17 +360,17 @@ impl Analysis {
             self.sites[site].relays += 1;
             self.sites[site].hold_ns.saturating_record(at.saturating_sub(since));
         }
-        self.held(at, id, lock, true);
+        self.held(at, id, lock, Some(Release { by_reader }));
     }
 
     /// A thread is known to have had a lock until now: splits the time of all its waiters.
-    fn held(&mut self, at: u64, holder: u32, address: u64, is_released: bool) {
+    fn held(&mut self, at: u64, holder: u32, address: u64, release: Option<Release>) {
         let Some(process) = self.threads.get(&holder).map(|thread| thread.process) else { return };
         let Some(lock) = self.locks.get_mut(&word(process, address)) else { return };
         if lock.waiters.is_empty() || lock.is_known_to(at) {
             return;
         }
-        lock.held_until(holder, at, is_released);
+        lock.held_until(holder, at, release.is_some());
         let lock = &self.locks[&word(process, address)];
         for waiter in &lock.waiters {
             let Some(from) = self.threads.get(waiter).and_then(|thread| {
@@ -377,7 +383,10 @@ impl Analysis {
             self.split(process, address, from, at, &mut Vec::new(), &mut parts);
             let wait = self.threads.get_mut(waiter).and_then(|thread| thread.wait.as_mut());
             if let Some(wait) = wait {
-                wait.is_known_to(at, is_released.then_some(holder), parts);
+                wait.is_known_to(at, parts);
+                if release.is_some_and(|release| release.by_reader) {
+                    wait.sees_reader(holder, at);
+                }
             }
         }
     }

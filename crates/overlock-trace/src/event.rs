@@ -66,6 +66,8 @@ pub enum What {
     Wake {
         /// The word's address.
         lock: u64,
+        /// Whether it is known to have had a read-write lock as one of its readers.
+        by_reader: bool,
     },
     /// The call that wakes has ended.
     WakeEnd,

@@ -119,8 +119,8 @@ pub struct SiteReport {
     pub holder: HolderNs,
     /// What sleeping holders slept in.
     pub blocked_in: BTreeMap<BlockedIn, u64>,
-    /// For how long threads waited after another had released the lock, which took it again before
-    /// the wait was over: other threads passed the waiter.
+    /// For how long threads still waited after a reader had released the lock, where that reader
+    /// took it again before the wait was over: readers passed the waiter.
     pub passed_ns: u64,
     /// How many of the waits ended in a thread that later woke another at the same word: almost all
     /// of them where the word is a lock, few where threads wait for work.

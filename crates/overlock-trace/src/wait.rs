@@ -4,8 +4,8 @@
 use crate::event::Site;
 use crate::report::{BlockedIn, End, HolderNs, SiteReport};
 
-/// How many releasers a wait remembers, to know them again.
-const RELEASERS: usize = 4;
+/// How many readers a wait remembers, to know them again.
+const READERS: usize = 4;
 
 /// A wait that has not ended.
 #[derive(Debug)]
@@ -20,9 +20,9 @@ pub(crate) struct Wait {
     pub(crate) slept: bool,
     pub(crate) holder: HolderNs,
     pub(crate) blocked_in: Vec<(BlockedIn, u64)>,
-    /// The first threads that have released the lock meanwhile, and when.
-    releasers: [Option<(u32, u64)>; RELEASERS],
-    /// Since when one of them had released the lock that took it again.
+    /// The first readers that have released the lock meanwhile, and when.
+    readers: [Option<(u32, u64)>; READERS],
+    /// When a reader released the lock that has taken it again since.
     passed: Option<u64>,
 }
 
@@ -77,31 +77,28 @@ impl Wait {
             slept: false,
             holder: HolderNs::default(),
             blocked_in: Vec::new(),
-            releasers: [None; RELEASERS],
+            readers: [None; READERS],
             passed: None,
         }
     }
 
-    /// It is known what holders did until a time, and which thread has released the lock then.
-    pub(crate) fn is_known_to(&mut self, at: u64, releaser: Option<u32>, parts: Vec<(Part, u64)>) {
+    /// It is known what holders did until a time.
+    pub(crate) fn is_known_to(&mut self, at: u64, parts: Vec<(Part, u64)>) {
         self.from = at.max(self.from);
         parts.into_iter().for_each(|(part, ns)| self.credit(part, ns));
-        if let Some(releaser) = releaser {
-            self.sees_release(releaser, at);
-        }
     }
 
-    /// Another thread has released the lock. If it did so before in this wait, it has taken the
-    /// lock past this waiter.
-    fn sees_release(&mut self, by: u32, at: u64) {
+    /// A reader has released the lock. If it did so before in this wait, it has taken the lock past
+    /// this waiter.
+    pub(crate) fn sees_reader(&mut self, reader: u32, at: u64) {
         if self.passed.is_some() {
             return;
         }
-        for releaser in &mut self.releasers {
-            match releaser {
-                Some((known, since)) if *known == by => self.passed = Some(*since),
+        for place in &mut self.readers {
+            match place {
+                Some((known, since)) if *known == reader => self.passed = Some(*since),
                 Some(_) => continue,
-                None => *releaser = Some((by, at)),
+                None => *place = Some((reader, at)),
             }
             return;
         }

@@ -10,8 +10,8 @@ use overlock_trace::{
 /// Reads a trace. Threads are letters; `A+` is born, `A>` gets a processor, `A|` loses it, `A/` is
 /// throttled, `A-5` sleeps for reason 5, `A!B` is woken by B, `A?x` waits for lock x at the site of
 /// that letter, `A.` ends its wait, `A@` with what it waited for, `A&x` takes x past those that
-/// wait, `A^x` wakes waiters of x, `A,` has done so, `A=x` owns x, `A*` spins when it is sampled,
-/// `A~` ends.
+/// wait, `A^x` wakes waiters of x, `A%x` does so as a reader, `A,` has done so, `A=x` owns x, `A*`
+/// spins when it is sampled, `A~` ends.
 fn events(trace: &str) -> Vec<Event> {
     let mut events = Vec::new();
     for line in trace.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -31,7 +31,8 @@ fn events(trace: &str) -> Vec<Event> {
                 b'.' => What::WaitEnd,
                 b'@' => What::Got,
                 b'&' => What::Takes { lock: lock() },
-                b'^' => What::Wake { lock: lock() },
+                b'^' => What::Wake { lock: lock(), by_reader: false },
+                b'%' => What::Wake { lock: lock(), by_reader: true },
                 b',' => What::WakeEnd,
                 b'=' => What::Owns { lock: lock() },
                 b'*' => What::Sample { site: Site(9), spins: true },
@@ -93,15 +94,16 @@ fn threads_that_pass_a_waiter_are_seen() {
     let trace = "
         0 A+ B+ W+
         10 W?x W-0
-        20 A^x A,
-        40 B^x B,
-        60 A^x A,
+        20 A%x A,
+        40 B%x B,
+        60 A%x A,
         85 W>
         90 W@";
     let passed = |trace: &str| report(&events(trace)).sites[0].passed_ns;
     assert_eq!(passed(trace), 70_000);
-    assert_eq!(passed(&trace.replace("60 A^x A,", "60 C+ C^x C,")), 0, "each has released it once");
+    assert_eq!(passed(&trace.replace("60 A%x A,", "60 C+ C%x C,")), 0, "each has released it once");
     assert_eq!(passed(&trace.replace("10 W?x W-0", "30 W?x W-0")), 0, "once since W waits");
+    assert_eq!(passed(&trace.replace('%', "^")), 0, "A and B are no readers");
 }
 
 /// A source that sees the calls of locks tells of a release when the next thread has the lock, and
@@ -168,7 +170,7 @@ fn a_word_that_processes_share_is_one() {
         for Event { thread, what, .. } in &mut all {
             match what {
                 What::Born { process, .. } if *thread == u32::from(b'B') => *process = 2,
-                What::Wait { lock, .. } | What::Wake { lock } => *lock |= mark,
+                What::Wait { lock, .. } | What::Wake { lock, .. } => *lock |= mark,
                 _ => {}
             }
         }
@@ -230,7 +232,7 @@ fn a_chain_is_followed_into_another_process() {
     for Event { thread, what, .. } in &mut all {
         match what {
             What::Born { process, .. } if *thread == u32::from(b'B') => *process = 2,
-            What::Wait { lock, .. } | What::Wake { lock } if *lock == u64::from(b'x') => {
+            What::Wait { lock, .. } | What::Wake { lock, .. } if *lock == u64::from(b'x') => {
                 *lock |= SHARED;
             }
             _ => {}
@@ -335,7 +337,7 @@ fn too_many_locks_of_a_place_are_counted_together() {
         let at = lock * 100;
         analysis.event(event(at, 1, What::Wait { lock, site: Site(1) }));
         analysis.event(event(at, 1, What::Out(Off::Blocked(Reason(0)))));
-        analysis.event(event(at + 10, 2, What::Wake { lock }));
+        analysis.event(event(at + 10, 2, What::Wake { lock, by_reader: false }));
         analysis.event(event(at + 10, 1, What::Woken { by: 2 }));
         analysis.event(event(at + 10, 2, What::WakeEnd));
         analysis.event(event(at + 15, 1, What::In));
@@ -467,7 +469,7 @@ fn parts_add_up_to_the_waits() {
             5 => What::Woken { by: u32::try_from(next(5)).unwrap() },
             6 => What::Wait { lock, site: Site(1) },
             7 => What::WaitEnd,
-            8 => What::Wake { lock },
+            8 => What::Wake { lock, by_reader: next(2) == 0 },
             _ => What::WakeEnd,
         };
         analysis.event(Event { at_ns, thread, what });

@@ -240,7 +240,14 @@ TAKES_LOCK(pthread_rwlock_clockwrlock, pthread_rwlock_trywrlock, EBUSY, WRITER,
 	   is_clock(clock) && is_time(at), (pthread_rwlock_t * lock, clockid_t clock, const struct timespec *at),
 	   (lock, clock, at))
 TRIES_LOCK(pthread_rwlock_trywrlock, WRITER, pthread_rwlock_t)
-RELEASES_LOCK(pthread_rwlock_unlock, WRITER, pthread_rwlock_t, OFTEN_SHARED)
+
+/* The C library names a lock's writer until the writer begins to release it. Of other locks, that is not known. */
+EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *lock)
+{
+	READY;
+	releases(is_libcs && lock->__data.__cur_writer == 0 ? READER : WRITER, lock, OFTEN_SHARED);
+	return next.pthread_rwlock_unlock(lock);
+}
 
 TAKES_LOCK(pthread_spin_lock, pthread_spin_trylock, EBUSY, SPIN, true, (pthread_spinlock_t * lock),
 	   (lock))

@@ -30,6 +30,9 @@ pub struct Finding {
     pub waits: SiteReport,
     /// What sleeping holders slept in, in words, the longest first.
     pub blocked_in: Vec<(String, u64)>,
+    /// For how long writers waited here while readers took turns, or seem to have done so, in
+    /// nanoseconds.
+    pub behind_readers_ns: u64,
 }
 
 impl Finding {
@@ -45,6 +48,7 @@ impl Finding {
             place.processes += 1;
             place.locks.extend(&one.locks);
             place.waits.merge(&one.waits);
+            place.behind_readers_ns += one.behind_readers_ns;
             for (what, ns) in &one.blocked_in {
                 match place.blocked_in.iter_mut().find(|(known, _)| known == what) {
                     Some((_, sum)) => *sum += ns,
@@ -58,17 +62,6 @@ impl Finding {
         places
     }
 
-    /// Returns for how long writers waited here while readers took turns, or seem to have done so.
-    /// A reader that does not wait may leave no trace, but a writer that holds the lock wakes those
-    /// that wait.
-    #[must_use]
-    pub fn passed_ns(&self) -> u64 {
-        match self.kind {
-            Kind::Writer => self.waits.passed_ns.max(self.waits.holder.unknown),
-            _ => 0,
-        }
-    }
-
     /// Returns whether writers waited here for most of the time because readers took turns, if this
     /// would be the cure otherwise.
     fn is_passed_by_readers(&self, otherwise: Cure) -> bool {
@@ -77,7 +70,7 @@ impl Finding {
             Cure::LeaveLocks | Cure::RaiseQuota | Cure::StopSpinning => false,
             _ => self.waits.passed_ns >= self.waits.holder.unknown,
         };
-        may_be && self.passed_ns() * 2 > self.waits.waited_ns
+        may_be && self.behind_readers_ns * 2 > self.waits.waited_ns
     }
 }
 
@@ -137,6 +130,7 @@ impl Findings {
                         locks: BTreeSet::new(),
                         waits: site.clone(),
                         blocked_in: Vec::new(),
+                        behind_readers_ns: 0,
                     };
                     groups.insert(key.clone(), finding);
                 }
@@ -154,6 +148,14 @@ impl Findings {
         }
         let mut waits: Vec<Finding> = groups.into_values().collect();
         for finding in &mut waits {
+            finding.behind_readers_ns = match finding.kind {
+                // By tracepoints, a reader that does not wait leaves no trace, but a writer that
+                // holds the lock wakes those that wait. Other sources know of no such writer, or
+                // tell of readers.
+                Kind::Writer if !tracer.is_looking => finding.waits.holder.unknown,
+                Kind::Writer => finding.waits.passed_ns,
+                _ => 0,
+            };
             let mut said: BTreeMap<String, u64> = BTreeMap::new();
             for (blocked, ns) in &finding.waits.blocked_in {
                 *said.entry(names.blocked(*blocked)).or_default() += ns;
@@ -174,8 +176,11 @@ impl Findings {
             found.map_or(Class::Work, |finding| finding.class)
         };
         let mut verdict = Verdict::new(&report, class);
-        if let Some(worst) = waits.iter().find(|one| one.class == Class::Lock)
-            && worst.is_passed_by_readers(verdict.cure)
+        // The place that the advice will name.
+        let locks = Finding::together(waits.iter().filter(|one| one.class == Class::Lock));
+        let behind_readers: u64 = locks.iter().map(|one| one.behind_readers_ns).sum();
+        if locks.first().is_some_and(|worst| worst.is_passed_by_readers(verdict.cure))
+            && behind_readers * 2 > verdict.holder.total()
         {
             verdict.cure = Cure::LetWritersPass;
         }
@@ -292,5 +297,89 @@ impl<'a> Names<'a> {
             }
             BlockedIn::Other => "something else".to_owned(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::points::Layout;
+    use crate::records::Stack;
+    use overlock_trace::{Analysis, Limits, Off, Reason, What};
+
+    const MS: u64 = 1_000_000;
+    /// The instruction of a wait, and its kind.
+    type Place = (u64, Kind);
+
+    fn tracer(is_looking: bool) -> Tracer {
+        let layout = (!is_looking).then(Layout::default);
+        Tracer::new(Analysis::new(Limits::default()), layout)
+    }
+
+    /// The first thread of a process waits for a lock from the start.
+    fn waits(tracer: &mut Tracer, process: u32, (instruction, kind): Place) {
+        tracer.images.exec(process);
+        tracer.adopt(0, process, process);
+        let stack = Stack { frame: 0, pointer: 0, instruction, bytes: &[] };
+        let site = tracer.images.site(process, &stack, false);
+        let site = tracer.images.site_of(site, kind);
+        tracer.event(0, process, What::Wait { lock: 16, site });
+        tracer.event(0, process, What::Out(Off::Blocked(Reason(0))));
+    }
+
+    /// Another thread that has run all the time releases the lock.
+    fn releases(tracer: &mut Tracer, (process, thread): (u32, u32), at: u64, by_reader: bool) {
+        if tracer.adopt(0, process, thread) {
+            tracer.event(0, thread, What::In);
+        }
+        tracer.event(at, thread, What::Wake { lock: 16, by_reader });
+        tracer.event(at, thread, What::WakeEnd);
+    }
+
+    /// Returns the cure for processes that wait at these places: writers for 100 ms, while readers
+    /// take turns, and all others for 60 ms.
+    fn cure_of(places: &[Place]) -> Cure {
+        let mut tracer = tracer(true);
+        for (process, place) in (10..).step_by(10).zip(places) {
+            waits(&mut tracer, process, *place);
+            let (turns, is_writer) = if place.1 == Kind::Writer { (10, true) } else { (6, false) };
+            for turn in 1..=turns {
+                let reader = process + 1 + turn % 2;
+                releases(&mut tracer, (process, reader), u64::from(turn) * 10 * MS, is_writer);
+            }
+            tracer.event(u64::from(turns) * 10 * MS, process, What::Got);
+        }
+        cure(&mut tracer)
+    }
+
+    fn cure(tracer: &mut Tracer) -> Cure {
+        let analysis = Analysis::new(Limits::default());
+        let report = std::mem::replace(&mut tracer.analysis, analysis).report(100 * MS);
+        Findings::new(report, tracer, 0).verdict.cure
+    }
+
+    #[test]
+    fn readers_that_pass_a_writer_are_told_of_if_they_matter_most() {
+        let (writer, mutex) = ((1, Kind::Writer), (9, Kind::Mutex));
+        assert_eq!(cure_of(&[writer]), Cure::LetWritersPass);
+        assert_eq!(cure_of(&[writer, mutex]), Cure::LetWritersPass);
+        assert_eq!(cure_of(&[writer, (2, Kind::Writer), mutex]), Cure::LetWritersPass);
+        // Others wait for longer, at one place that is the worst, or at several.
+        let others = [(5, Kind::Mutex), (6, Kind::Mutex), (7, Kind::Mutex)];
+        assert_eq!(cure_of(&[&[writer], &others[..]].concat()), Cure::ShortenSection);
+        assert_eq!(cure_of(&[writer, mutex, mutex, mutex]), Cure::ShortenSection);
+        let two_writers = [writer, (2, Kind::Writer), mutex, mutex];
+        assert_eq!(cure_of(&two_writers), Cure::ShortenSection, "the advice names a mutex");
+    }
+
+    #[test]
+    fn a_writer_whose_holder_is_not_known_waits_for_readers_by_tracepoints_only() {
+        let cure_by = |is_looking| {
+            let mut tracer = tracer(is_looking);
+            waits(&mut tracer, 10, (1, Kind::Writer));
+            tracer.event(100 * MS, 10, What::WaitEnd);
+            cure(&mut tracer)
+        };
+        assert_eq!((cure_by(false), cure_by(true)), (Cure::LetWritersPass, Cure::LookCloser));
     }
 }

@@ -41,7 +41,8 @@ impl Tracer {
         let (at, thread) = (record.time, record.thread);
         self.ends_wait(at, thread);
         self.calls.remove(&thread);
-        self.event(at, thread, What::Wake { lock: word(sample, &self.layout) });
+        let lock = word(sample, &self.layout);
+        self.event(at, thread, What::Wake { lock, by_reader: false });
     }
 
     /// A thread is made able to run, by another or in an interrupt.

@@ -198,7 +198,8 @@ impl Tracer {
             }
             memory::GOT | memory::TAKES => {
                 if let Some((released, releaser)) = self.release_before(thread, &event) {
-                    self.event(released, releaser, What::Wake { lock: event.lock });
+                    let wake = What::Wake { lock: event.lock, by_reader: false };
+                    self.event(released, releaser, wake);
                     self.event(released, releaser, What::WakeEnd);
                 }
                 self.told.unseen.told(at, thread, false);
@@ -208,7 +209,8 @@ impl Tracer {
                 self.event(at, thread, if event.what == memory::GOT { What::Got } else { takes });
             }
             memory::WAKES => {
-                self.event(at, thread, What::Wake { lock: event.lock });
+                let by_reader = Kind::numbered(event.kind) == Kind::RwLock;
+                self.event(at, thread, What::Wake { lock: event.lock, by_reader });
                 self.event(at, thread, What::WakeEnd);
                 let waits = self.told.conditions.values_mut();
                 let is_there = |of: u32| of == process || event.lock & SHARED != 0;

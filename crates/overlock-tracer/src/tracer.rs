@@ -55,7 +55,7 @@ pub(crate) struct Tracer {
     pub(crate) words: HashMap<Site, Word>,
     asked: u64,
     /// Only the records of switches tell of them, and no tracepoint.
-    is_looking: bool,
+    pub(crate) is_looking: bool,
     /// What a preloaded library has told.
     pub(crate) told: Told,
     /// The process of each traced thread.

@@ -139,7 +139,7 @@ impl Drawn {
             What::Takes { lock } => {
                 self.held.insert((thread, lock), (at, at));
             }
-            What::Wake { lock } => {
+            What::Wake { lock, .. } => {
                 let since = self.since.insert(lock, at);
                 let held = self.held.remove(&(thread, lock));
                 if let Some((asked, taken)) = held.or(since.map(|since| (since, since))) {
@@ -238,10 +238,10 @@ mod tests {
         for (at, what) in [
             (5_000_000, waits(16)),
             (1_000_000, What::Got),
-            (900_000, What::Wake { lock: 16 }),
+            (900_000, What::Wake { lock: 16, by_reader: false }),
             (6_000_000, waits(16)),
             (9_000_000, What::Got),
-            (8_000_000, What::Wake { lock: 16 }),
+            (8_000_000, What::Wake { lock: 16, by_reader: false }),
             (9_500_000, waits(16)),
             (9_500_000, What::WaitEnd),
         ] {

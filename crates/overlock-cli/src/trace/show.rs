@@ -91,8 +91,8 @@ pub(crate) fn diagnosis(found: &Findings) -> String {
                     (holder.free, "while the lock was free and its next holder late")
                 }
                 Cure::LetWritersPass => {
-                    let passed = found.waits.iter().map(Finding::passed_ns).sum();
-                    (passed, "by writers while readers took turns")
+                    let behind = found.waits.iter().map(|one| one.behind_readers_ns).sum();
+                    (behind, "by writers while readers took turns")
                 }
                 Cure::LookCloser => (holder.unknown, "for a holder that is not known"),
                 _ => (holder.running, "while the holder ran"),

@@ -52,6 +52,31 @@ fn readers_that_take_turns_past_a_writer_are_named() {
     assert!(passed > 0.5, "{lock}");
 }
 
+/// Writers may pass each other as readers do, but that has another cure.
+#[test]
+fn writers_alone_do_not_wait_for_readers() {
+    if !can_look() {
+        return;
+    }
+    let writers = |source: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let program = program(folder.path(), "writers");
+        let _alone = alone();
+        let said = said(&["trace", "--source", source, "--json", "--", &program]);
+        said.ends(0, "");
+        assert_ne!(said.records("trace-summary")[0]["cure"], "let-writers-pass", "{said:?}");
+        said.records("trace-lock")
+    };
+    let lock = writers("preload").remove(0);
+    assert_eq!((&lock["type"], &lock["passed_ns"]), (&"rwlock-write".into(), &0.into()), "{lock}");
+    assert!(lock["waits"].as_u64() > Some(0), "{lock}");
+    // Looks know no holder of a read-write lock, which says nothing of readers.
+    writers("looks");
+    if can_trace() {
+        writers("tracepoints");
+    }
+}
+
 /// A thread may have been about to release a lock, and seen no waiters, when they came.
 #[test]
 fn a_holder_whose_release_is_not_seen_is_known() {

@@ -35,6 +35,7 @@ fn found(events: &[(u64, u32, What)]) -> Findings {
         locks: BTreeSet::from([LOCK]),
         waits: site.clone(),
         blocked_in: vec![("fsync of /var/log/x".into(), site.holder.blocked)],
+        behind_readers_ns: 0,
     });
     let loops = report.spins.iter().map(|spin| Loop {
         place: "poll (ring.c:7)".into(),
@@ -71,12 +72,12 @@ fn a_wait_is_told_by_what_its_holder_did() {
         (70, A, In),
         (75, A, Out(Off::Preempted)),
         (78, A, In),
-        (80, A, Wake { lock: LOCK }),
+        (80, A, Wake { lock: LOCK, by_reader: false }),
         (80, B, Woken { by: A }),
         (80, A, WakeEnd),
         (85, B, In),
         (85, B, WaitEnd),
-        (99, B, Wake { lock: LOCK }),
+        (99, B, Wake { lock: LOCK, by_reader: false }),
         (99, B, WakeEnd),
         (99, A, Exit),
         (99, B, Exit),
@@ -108,7 +109,7 @@ fn processes_that_wait_at_one_place_are_one_row() {
     let wait = [
         (10, B, Wait { lock: LOCK, site: Site(1) }),
         (10, B, Out(Off::Blocked(Reason(0)))),
-        (80, A, Wake { lock: LOCK }),
+        (80, A, Wake { lock: LOCK, by_reader: false }),
         (80, B, Woken { by: A }),
         (85, B, In),
         (85, B, WaitEnd),
