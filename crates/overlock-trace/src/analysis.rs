@@ -40,7 +40,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { sites: 2048, states: 4096, reasons: 64, sample_ns: 1_000_000 }
+        Limits { sites: 2048, states: 4096, reasons: 1024, sample_ns: 1_000_000 }
     }
 }
 

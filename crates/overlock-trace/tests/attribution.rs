@@ -350,6 +350,20 @@ fn too_many_locks_of_a_place_are_counted_together() {
     assert_eq!(found.sites.iter().map(|site| site.waited_ns).sum::<u64>(), 150);
 }
 
+/// Several of them may have the same words, which only those who name them know.
+#[test]
+fn a_holder_may_sleep_for_many_reasons() {
+    let mut all = events("0 A+ B+ A>\n10 B?x B-0");
+    for (reason, at_ns) in (0..500).zip((20_000..).step_by(10_000)) {
+        let event = |at_ns, what| Event { at_ns, thread: u32::from(b'A'), what };
+        all.push(event(at_ns, What::Out(Off::Blocked(Reason(reason)))));
+        all.push(event(at_ns + 5_000, What::In));
+    }
+    all.extend(events("9000 A^x A, B>\n9010 B."));
+    let slept = &report(&all).sites[0].blocked_in;
+    assert_eq!((slept.len(), slept.get(&BlockedIn::Other)), (500, None));
+}
+
 #[test]
 fn samples_say_whether_others_lacked_a_processor() {
     let found = report(&events("0 A+ B+\n10 A*\n20 B|\n30 A*\n40 A*\n50 B>\n60 A*"));
