@@ -2,9 +2,11 @@
 //! Waits by futexes, the end of which has no record of its own.
 //!
 //! Each record takes time of the program. A wait is over when its thread gets a processor after a
-//! sleep. If it makes another call, or leaves its processor elsewhere, and has not slept, its call
-//! had returned at once, because the word had another value or the release came just before the
-//! sleep. Only for a mutex that inherits priorities may a thread sleep again in one call.
+//! sleep. If the thread sleeps again in the same call, it waits again: it had been woken for
+//! nothing. If it makes another call, or leaves its processor elsewhere, and has not slept, its
+//! call had returned at once, because the word had another value or the release came just before
+//! the sleep. A call is known by its instruction and its word: all calls by the C library's
+//! `syscall` share one instruction.
 
 use crate::owner;
 use crate::points::{FUTEX_COMMAND, FUTEX_PRIVATE, Layout};
@@ -14,16 +16,13 @@ use overlock_trace::{SHARED, Site, What};
 
 /// The number of the idle task, which holds no lock.
 const NO_THREAD: u32 = 0;
-/// The operations in which a thread can sleep more than once.
-const PRIORITIES: [u64; 3] = [6, 11, 13];
 
 impl Tracer {
     /// A thread enters a call that waits.
     pub(crate) fn futex_wait(&mut self, record: &Record<'_>, sample: &Sample<'_>) {
         let (at, thread) = (record.time, record.thread);
         self.ends_wait(at, thread);
-        let op = sample.field(self.layout.futex_op) & FUTEX_COMMAND;
-        let is_plain = op == 0;
+        let is_plain = sample.field(self.layout.futex_op) & FUTEX_COMMAND == 0;
         let site = sample.stack.map(|stack| self.images.site(record.process, &stack, is_plain));
         let site = site.unwrap_or(Site(0));
         if owner::is_mutex(is_plain, sample.field(self.layout.futex_value)) {
@@ -31,8 +30,7 @@ impl Tracer {
         }
         let lock = word(sample, &self.layout);
         let place = sample.stack.map_or(0, |stack| stack.instruction);
-        let may_sleep_again = PRIORITIES.contains(&op);
-        self.calls.insert(thread, Waiting { began: at, place, lock, site, may_sleep_again });
+        self.calls.insert(thread, Waiting { began: at, place, lock, site });
         self.event(at, thread, What::Wait { lock, site });
     }
 
@@ -61,13 +59,19 @@ impl Tracer {
         }
     }
 
-    /// A thread leaves its processor in a system call that was made at a place, or in none. Returns
-    /// whether it does so in a wait.
-    pub(crate) fn leaves(&mut self, at: u64, thread: u32, place: u64, sleeps: bool) -> bool {
+    /// A thread leaves its processor in a system call that was made at a place with a first
+    /// argument, or in none. Returns whether it does so in a wait.
+    pub(crate) fn leaves(
+        &mut self,
+        at: u64,
+        thread: u32,
+        (place, argument): (u64, u64),
+        sleeps: bool,
+    ) -> bool {
         let waits = self.analysis.waits(thread);
         match self.calls.get(&thread).copied() {
-            Some(call) if call.place == place => {
-                if !waits && sleeps && call.may_sleep_again {
+            Some(call) if call.place == place && call.lock & !SHARED == argument => {
+                if !waits && sleeps {
                     self.event(at, thread, What::Wait { lock: call.lock, site: call.site });
                     return true;
                 }
@@ -104,22 +108,25 @@ mod tests {
     use super::*;
     use overlock_trace::{Analysis, Limits, Off, Reason};
 
-    const HERE: u64 = 0x1000;
-    const ELSEWHERE: u64 = 0x2000;
+    const LOCK: u64 = 16;
+    const HERE: (u64, u64) = (0x1000, LOCK);
+    const ELSEWHERE: (u64, u64) = (0x2000, LOCK);
+    /// The same instruction makes another call.
+    const OTHER_CALL: (u64, u64) = (0x1000, 3);
     const THREAD: u32 = 8;
 
     /// A thread that has begun to wait.
-    fn waiting(may_sleep_again: bool) -> Tracer {
+    fn waiting() -> Tracer {
         let mut tracer = Tracer::new(Analysis::new(Limits::default()), None);
         tracer.adopt(0, 7, THREAD);
-        let call = Waiting { began: 10, place: HERE, lock: 16, site: Site(0), may_sleep_again };
-        tracer.calls.insert(THREAD, call);
-        tracer.event(10, THREAD, What::Wait { lock: 16, site: Site(0) });
+        let (lock, site) = (LOCK | SHARED, Site(0));
+        tracer.calls.insert(THREAD, Waiting { began: 10, place: HERE.0, lock, site });
+        tracer.event(10, THREAD, What::Wait { lock, site });
         tracer
     }
 
-    fn sleeps(tracer: &mut Tracer, at: u64, place: u64) -> bool {
-        let is_wait = tracer.leaves(at, THREAD, place, true);
+    fn sleeps(tracer: &mut Tracer, at: u64, call: (u64, u64)) -> bool {
+        let is_wait = tracer.leaves(at, THREAD, call, true);
         tracer.event(at, THREAD, What::Out(Off::Blocked(Reason(0))));
         is_wait
     }
@@ -131,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_wait_ends_with_its_sleep() {
-        let mut tracer = waiting(false);
+        let mut tracer = waiting();
         // Without a processor before it sleeps, it has not waited yet.
         assert!(tracer.leaves(20, THREAD, HERE, false));
         tracer.event(20, THREAD, What::Out(Off::Preempted));
@@ -142,24 +149,26 @@ mod tests {
         assert!(tracer.analysis.waits(THREAD));
         continues(&mut tracer, 60);
         assert!(!tracer.analysis.waits(THREAD));
-        assert!(!sleeps(&mut tracer, 70, HERE), "no wait is left to sleep in");
+        assert!(!tracer.leaves(70, THREAD, HERE, false), "no wait is left");
     }
 
     #[test]
     fn a_wait_that_never_slept_has_ended_before_what_comes_next() {
-        let mut tracer = waiting(false);
+        let mut tracer = waiting();
         tracer.woken(20, THREAD, None);
         assert!(!tracer.analysis.waits(THREAD));
-        let mut tracer = waiting(false);
-        assert!(!sleeps(&mut tracer, 20, ELSEWHERE));
-        assert!(!tracer.analysis.waits(THREAD));
-        let ended = tracer.kept.iter().find(|(event, _)| event.what == What::WaitEnd);
-        assert_eq!(ended.map(|(event, _)| event.at_ns), Some(10), "it was over at once");
+        for call in [ELSEWHERE, OTHER_CALL] {
+            let mut tracer = waiting();
+            assert!(!sleeps(&mut tracer, 20, call));
+            assert!(!tracer.analysis.waits(THREAD));
+            let ended = tracer.kept.iter().find(|(event, _)| event.what == What::WaitEnd);
+            assert_eq!(ended.map(|(event, _)| event.at_ns), Some(10), "it was over at once");
+        }
     }
 
     #[test]
-    fn a_mutex_that_inherits_priorities_can_be_waited_for_again() {
-        let mut tracer = waiting(true);
+    fn a_thread_can_sleep_again_in_one_call() {
+        let mut tracer = waiting();
         sleeps(&mut tracer, 20, HERE);
         continues(&mut tracer, 30);
         assert!(!tracer.analysis.waits(THREAD));

@@ -114,7 +114,7 @@ impl Spec {
             attr.sample_regs_user = records::REGISTERS;
             attr.sample_stack_user = STACK_BYTES;
         } else if self.parts & records::PLACE != 0 {
-            attr.sample_regs_user = records::INSTRUCTION;
+            attr.sample_regs_user = records::CALL;
         }
         attr
     }

@@ -11,14 +11,16 @@ pub(crate) const ALWAYS: u64 = (perf::PERF_SAMPLE_IDENTIFIER
 pub(crate) const CALLCHAIN: u64 = perf::PERF_SAMPLE_CALLCHAIN as u64;
 pub(crate) const RAW: u64 = perf::PERF_SAMPLE_RAW as u64;
 pub(crate) const STACK: u64 = PLACE | perf::PERF_SAMPLE_STACK_USER as u64;
-/// Without the stack, only the instruction.
+/// Without the stack, only the instruction and the first argument of a system call.
 pub(crate) const PLACE: u64 = perf::PERF_SAMPLE_REGS_USER as u64;
 
 /// The registers that an unwinder starts from: frame pointer, stack pointer, instruction pointer.
 #[cfg(target_arch = "x86_64")]
-pub(crate) const REGISTERS: u64 = 1 << 6 | 1 << 7 | INSTRUCTION;
+pub(crate) const REGISTERS: u64 = 1 << 6 | 1 << 7 | 1 << 8;
+/// The registers that a system call is known by: its first argument and the instruction pointer.
+/// The kernel's tracepoints pass over the calls of 32-bit programs.
 #[cfg(target_arch = "x86_64")]
-pub(crate) const INSTRUCTION: u64 = 1 << 8;
+pub(crate) const CALL: u64 = 1 << 5 | 1 << 8;
 
 /// A record's kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,7 +148,7 @@ impl<'a> Record<'a> {
     /// Returns the parts of a sample: call chain, data of the tracepoint, registers and stack.
     pub(crate) fn sample(&self, parts: u64) -> Option<Sample<'a>> {
         let mut body = Fields(self.body);
-        let mut sample = Sample { chain: &[], raw: &[], place: 0, stack: None };
+        let mut sample = Sample { chain: &[], raw: &[], place: 0, argument: 0, stack: None };
         if parts & CALLCHAIN != 0 {
             let count = usize::try_from(body.u64()?).ok()?;
             sample.chain = body.take(count.checked_mul(8)?)?;
@@ -156,7 +158,7 @@ impl<'a> Record<'a> {
             sample.raw = body.take(size)?;
         }
         if parts & STACK == PLACE && body.u64()? != 0 {
-            sample.place = body.u64()?;
+            (sample.argument, sample.place) = (body.u64()?, body.u64()?);
         }
         if parts & STACK == STACK && body.u64()? != 0 {
             let (frame, pointer, instruction) = (body.u64()?, body.u64()?, body.u64()?);
@@ -177,6 +179,8 @@ pub(crate) struct Sample<'a> {
     pub(crate) raw: &'a [u8],
     /// The instruction in user mode, or 0.
     pub(crate) place: u64,
+    /// The first argument, if it is in a system call.
+    pub(crate) argument: u64,
     pub(crate) stack: Option<Stack<'a>>,
 }
 

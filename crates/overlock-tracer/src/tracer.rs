@@ -33,7 +33,6 @@ pub(crate) struct Waiting {
     pub(crate) place: u64,
     pub(crate) lock: u64,
     pub(crate) site: Site,
-    pub(crate) may_sleep_again: bool,
 }
 
 /// Turns records into events of the traced processes.
@@ -326,7 +325,7 @@ impl Tracer {
         // The kernel's states: 0 is able to run, a number above the lowest byte stands for a
         // preemption, and the bits below for sleeps.
         let sleeps = sample.field(self.layout.prev_state) & 0xff != 0;
-        let waits = self.leaves(at, thread, sample.place, sleeps);
+        let waits = self.leaves(at, thread, (sample.place, sample.argument), sleeps);
         match sleeps {
             true if waits => Off::Blocked(FUTEX),
             true if why => {
