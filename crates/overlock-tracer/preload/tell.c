@@ -338,7 +338,10 @@ static struct waited *joins(enum kind kind, const volatile void *lock)
 	return NULL;
 }
 
-/* Returns which thread has a read-write lock to write, or 0. */
+/*
+ * Returns which thread has a read-write lock to write, or 0. While a writer has taken the lock's word and not said yet
+ * who it is, that is the writer before it.
+ */
 static uint32_t writer(const volatile pthread_rwlock_t *lock)
 {
 	/* The C library's bits of the word: it is a writer's turn, and the writer has not released the lock. */
@@ -346,15 +349,17 @@ static uint32_t writer(const volatile pthread_rwlock_t *lock)
 	uint32_t known = (uint32_t)lock->__data.__cur_writer;
 	struct writer *last = writer_of(lock);
 
-	if (known != 0 || !is_libcs || (lock->__data.__readers & is_written) != is_written ||
+	if (known != 0 || (lock->__data.__readers & is_written) != is_written ||
 	    atomic_load_explicit(&last->lock, memory_order_relaxed) != lock)
 		return known;
 	return atomic_load_explicit(&last->thread, memory_order_relaxed);
 }
 
-/* Returns which thread holds a lock, where that is known, or 0. */
+/* Returns which thread holds a lock, where that is known, or 0. Of other locks than the C library's it is not. */
 static uint32_t holder(enum kind kind, const volatile void *lock)
 {
+	if (!is_libcs)
+		return 0;
 	switch (kind) {
 	case MUTEX:
 		return (uint32_t)((const volatile pthread_mutex_t *)lock)->__data.__owner;

@@ -39,11 +39,16 @@ static inline struct writer *writer_of(const volatile void *lock)
 static inline void has_it_to_write(const volatile void *lock)
 {
 	struct writer *writer = writer_of(lock);
+	uint32_t thread;
 
-	atomic_store_explicit(&writer->lock, lock, memory_order_relaxed);
-	atomic_store_explicit(&writer->thread,
-			      (uint32_t)((const volatile pthread_rwlock_t *)lock)->__data.__cur_writer,
-			      memory_order_relaxed);
+	if (!is_libcs)
+		return;
+	thread = (uint32_t)((const volatile pthread_rwlock_t *)lock)->__data.__cur_writer;
+	/* Several locks share a cache line of the table: what it says already is not written. */
+	if (atomic_load_explicit(&writer->lock, memory_order_relaxed) != lock)
+		atomic_store_explicit(&writer->lock, lock, memory_order_relaxed);
+	if (atomic_load_explicit(&writer->thread, memory_order_relaxed) != thread)
+		atomic_store_explicit(&writer->thread, thread, memory_order_relaxed);
 }
 
 /*
