@@ -108,6 +108,9 @@ pub struct Findings {
     pub unseen_share: f64,
     /// Whether the system hides in which calls threads sleep.
     pub is_secret: bool,
+    /// Whether threads were only looked at, so that the holders of most kinds of locks are not
+    /// known.
+    pub is_by_looks: bool,
 }
 
 impl Findings {
@@ -210,6 +213,7 @@ impl Findings {
             stopped_ns,
             unseen_share: 0.0,
             is_secret: false,
+            is_by_looks: false,
             report,
         }
     }

@@ -290,10 +290,11 @@ impl Session {
         let mut findings =
             Findings::new(analysis.report(tracer.last), tracer, self.stopped.since_ns());
         findings.misses(tracer.told.unseen.share());
-        if let Source::Looks(looks) = &self.source
-            && looks.are_secret()
-        {
-            findings.are_hidden();
+        if let Source::Looks(looks) = &self.source {
+            findings.is_by_looks = true;
+            if looks.are_secret() {
+                findings.are_hidden();
+            }
         }
         let tracer = &self.tracer;
         let mut names = Names::new(tracer);

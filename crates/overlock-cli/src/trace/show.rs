@@ -170,6 +170,11 @@ fn advice(found: &Findings) -> String {
              longer."
                 .into()
         }
+        Cure::LookCloser if found.is_by_looks => {
+            "Looks know the holders of the GNU C library's mutexes only. Other sources know more: run this as \
+             root, or start the program with --source preload."
+                .into()
+        }
         Cure::LookCloser => "Watch for longer, or give the program debug information.".into(),
     }
 }

@@ -54,6 +54,7 @@ fn found(events: &[(u64, u32, What)]) -> Findings {
         stopped_ns: 0,
         unseen_share: 0.0,
         is_secret: false,
+        is_by_looks: false,
         report,
     }
 }
@@ -123,4 +124,20 @@ fn processes_that_wait_at_one_place_are_one_row() {
     let rows: Vec<&str> = text.lines().filter(|line| line.contains("take (queue.c:12) ")).collect();
     assert!(rows[0].contains("mutex 0x1000, 2 processes") && rows[0].contains("2.00"), "{text}");
     assert_eq!(rows.iter().filter(|row| row.contains("mutex")).count(), 1, "{text}");
+}
+
+#[test]
+fn looks_name_sources_that_know_more_holders() {
+    let wait = [
+        (10, B, Wait { lock: LOCK, site: Site(1) }),
+        (10, B, Out(Off::Blocked(Reason(0)))),
+        (85, B, In),
+        (85, B, WaitEnd),
+        (99, A, Exit),
+        (99, B, Exit),
+    ];
+    let mut found = found(&[&BORN[..], &wait].concat());
+    assert!(text(&found, 10).contains("Watch for longer"), "{}", text(&found, 10));
+    found.is_by_looks = true;
+    assert!(text(&found, 10).contains("--source preload"), "{}", text(&found, 10));
 }
