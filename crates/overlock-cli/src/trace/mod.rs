@@ -70,7 +70,7 @@ pub(crate) fn main(args: &TraceArgs) -> Result<Outcome> {
     seen.doubts.iter().for_each(|text| note(text));
 
     let found = &seen.findings;
-    // What describes the machine takes a while.
+    // Describing the machine takes a while.
     if args.json || args.out.is_some() {
         let machine = observe(&Stamps::calibrate());
         sink.row(&Row::Run(Head { machine, ..output::head() }))?;
