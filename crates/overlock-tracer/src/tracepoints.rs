@@ -6,17 +6,26 @@ use crate::platform::Tracefs;
 use crate::points::{Layout, Point, Spec, WAITS};
 use crate::records::{self, Field};
 use crate::rings::{Rings, online};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use std::os::unix::fs::MetadataExt as _;
 
 /// Memory for the rings of all processors.
 const RING_BYTES: usize = 64 << 20;
 const LARGEST_RING: usize = 16 << 20;
 const SMALLEST_RING: usize = 1 << 20;
 
+/// The inode of the first PID namespace (`PROC_PID_INIT_INO` in Linux's `proc_ns.h`).
+const FIRST_NAMESPACE: u64 = 0xefff_fffc;
+
 const FUTEX_FLAGS: [u32; 4] = [0, 128, 256, 384];
 
 /// Opens the events of all processors; they record at once.
 pub(crate) fn open() -> Result<(Rings, Layout)> {
+    if std::fs::metadata("/proc/self/ns/pid").is_ok_and(|inode| inode.ino() != FIRST_NAMESPACE) {
+        bail!(
+            "in this PID namespace threads have other numbers than in tracepoints; use --source preload or looks"
+        );
+    }
     let tracefs = Tracefs::open()?;
     let format = |name: &str| tracefs.read(&format!("{name}/format"));
     let switch = format("sched/sched_switch")?;

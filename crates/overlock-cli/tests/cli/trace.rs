@@ -386,6 +386,26 @@ fn a_system_without_proc_is_told_what_to_mount() {
     said.ends(2, "mount -t proc proc /proc");
 }
 
+/// There, threads have other numbers than in the kernel's tracepoints.
+#[test]
+fn in_a_pid_namespace_of_its_own_tracepoints_are_not_used() {
+    let run = |source: &str| -> Said {
+        let trace = ["trace", "--json", "--source", source, "--", "true"];
+        let mut command = Command::new("unshare");
+        command.args(["-pf", "--mount-proc", OVERLOCK]).args(trace).output().unwrap().into()
+    };
+    let refused = run("tracepoints");
+    if refused.stderr.contains("unshare") {
+        std::io::stderr().write_all(b"skipped: only root can make a PID namespace\n").unwrap();
+        return;
+    }
+    refused.ends(2, "in this PID namespace");
+    let other = run("auto");
+    other.ends(0, "");
+    let source = &other.records("trace-summary")[0]["source"];
+    assert!(source.as_str().is_some_and(|name| name.starts_with("preload")), "{other:?}");
+}
+
 #[test]
 fn bad_requests_have_a_clear_answer() {
     said(&["trace", "--pid", "4194304"]).ends(2, "there is no process 4194304");
