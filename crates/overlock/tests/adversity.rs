@@ -55,24 +55,18 @@ fn used() -> Duration {
 /// critical section.
 fn shares_one_processor<L: ConstLock + 'static>() {
     oracle::watched(|pulse| {
-        let lock = Arc::new(L::NEW);
-        let threads: Vec<_> = (0..2)
-            .map(|_| {
-                let (lock, pulse) = (Arc::clone(&lock), pulse.clone());
-                thread::spawn(move || {
-                    pin();
-                    for round in 0..20_000 {
-                        lock.lock();
-                        if round % 100 == 0 {
-                            pulse.beat();
-                            thread::yield_now();
-                        }
-                        unlock(&*lock);
-                    }
-                })
-            })
-            .collect();
-        threads.into_iter().try_for_each(|t| t.join().map_err(|_| "a thread panicked".into()))
+        let lock = L::NEW;
+        oracle::together(2, |_| {
+            pin();
+            for round in 0..20_000 {
+                lock.lock();
+                if round % 100 == 0 {
+                    pulse.beat();
+                    thread::yield_now();
+                }
+                unlock(&lock);
+            }
+        })
     })
     .unwrap();
 }
@@ -133,23 +127,21 @@ fn a_stopped_queue_head_does_not_keep_a_free_lock() {
 
 /// While a holder sleeps for 400 ms, eight waiters together use less than a tenth of that time.
 fn waits_without_spinning<L: ConstLock + 'static>() {
-    let lock = Arc::new(L::NEW);
+    let lock = L::NEW;
     lock.lock();
-    let waiters: Vec<_> = (0..8)
-        .map(|_| {
-            let lock = Arc::clone(&lock);
-            thread::spawn(move || {
-                let before = used();
-                lock.lock();
-                let waited = used() - before;
-                unlock(&*lock);
-                waited
-            })
-        })
-        .collect();
-    thread::sleep(Duration::from_millis(400));
-    unlock(&*lock);
-    let burnt: Duration = waiters.into_iter().map(|waiter| waiter.join().unwrap()).sum();
+    let waits = || {
+        let before = used();
+        lock.lock();
+        let waited = used() - before;
+        unlock(&lock);
+        waited
+    };
+    let burnt: Duration = thread::scope(|scope| {
+        let waiters = [(); 8].map(|()| scope.spawn(waits));
+        thread::sleep(Duration::from_millis(400));
+        unlock(&lock);
+        waiters.into_iter().map(|waiter| waiter.join().unwrap()).sum()
+    });
     assert!(burnt < Duration::from_millis(40), "the waiters burnt {burnt:?}");
 }
 
@@ -170,28 +162,21 @@ fn survives_page_faults<L: ConstLock + 'static>() {
             )
         };
         assert_ne!(memory, libc::MAP_FAILED);
-        let shared = Arc::new((L::NEW, AtomicPtr::new(memory.cast::<u8>())));
-        let threads: Vec<_> = (0..4)
-            .map(|_| {
-                let (shared, pulse) = (Arc::clone(&shared), pulse.clone());
-                thread::spawn(move || {
-                    for _ in 0..200 {
-                        pulse.beat();
-                        shared.0.lock();
-                        let memory = shared.1.load(SeqCst);
-                        // SAFETY: the mapping is alive, and the lock makes this thread its only
-                        // user.
-                        unsafe { libc::madvise(memory.cast(), SIZE, libc::MADV_DONTNEED) };
-                        for page in 0..PAGES {
-                            // SAFETY: inside the mapping; the first touch of each page faults.
-                            unsafe { memory.add(page * 4096).write_volatile(1) };
-                        }
-                        unlock(&shared.0);
-                    }
-                })
-            })
-            .collect();
-        threads.into_iter().try_for_each(|t| t.join().map_err(|_| "a thread panicked".into()))
+        let (lock, shared) = (L::NEW, AtomicPtr::new(memory.cast::<u8>()));
+        oracle::together(4, |_| {
+            for _ in 0..200 {
+                pulse.beat();
+                lock.lock();
+                let memory = shared.load(SeqCst);
+                // SAFETY: the mapping is alive, and the lock makes this thread its only user.
+                unsafe { libc::madvise(memory.cast(), SIZE, libc::MADV_DONTNEED) };
+                for page in 0..PAGES {
+                    // SAFETY: inside the mapping; the first touch of each page faults.
+                    unsafe { memory.add(page * 4096).write_volatile(1) };
+                }
+                unlock(&lock);
+            }
+        })
     })
     .unwrap();
 }
@@ -208,28 +193,21 @@ fn works_under_sched_fifo<L: ConstLock + 'static>() {
         return;
     }
     oracle::watched(|pulse| {
-        let lock = Arc::new(L::NEW);
-        let threads: Vec<_> = [1, 1, 2, 3]
-            .map(|priority| {
-                let (lock, pulse) = (Arc::clone(&lock), pulse.clone());
-                thread::spawn(move || {
-                    pin();
-                    let param = libc::sched_param { sched_priority: priority };
-                    // SAFETY: valid to read.
-                    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) };
-                    for round in 0..3_000 {
-                        lock.lock();
-                        if round % 500 == 0 {
-                            pulse.beat();
-                            thread::sleep(Duration::from_micros(200));
-                        }
-                        unlock(&*lock);
-                    }
-                })
-            })
-            .into_iter()
-            .collect();
-        threads.into_iter().try_for_each(|t| t.join().map_err(|_| "a thread panicked".into()))
+        let lock = L::NEW;
+        oracle::together(4, |i| {
+            pin();
+            let param = libc::sched_param { sched_priority: [1, 1, 2, 3][i] };
+            // SAFETY: valid to read.
+            unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) };
+            for round in 0..3_000 {
+                lock.lock();
+                if round % 500 == 0 {
+                    pulse.beat();
+                    thread::sleep(Duration::from_micros(200));
+                }
+                unlock(&lock);
+            }
+        })
     })
     .unwrap();
 }

@@ -4,7 +4,6 @@
 //!
 //! Small enough for an interpreter that models weak memory: `cargo xtask weak` runs it under miri.
 
-use std::sync::Arc;
 use std::thread;
 
 use overlock::platform::Native;
@@ -12,22 +11,20 @@ use overlock::{ConstLock, Hybrid, Mutex, Queued, TestAndSet, Ticket};
 
 fn counts<L: ConstLock + 'static>() {
     const ROUNDS: u32 = 100;
-    let count = Arc::new(Mutex::<u32, L>::new(0));
-    let other = {
-        let count = Arc::clone(&count);
-        thread::spawn(move || {
+    let count = Mutex::<u32, L>::new(0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
             for _ in 0..ROUNDS {
                 match count.try_lock() {
                     Some(mut guard) => *guard += 1,
                     None => *count.lock() += 1,
                 }
             }
-        })
-    };
-    for _ in 0..ROUNDS {
-        *count.lock() += 1;
-    }
-    other.join().unwrap();
+        });
+        for _ in 0..ROUNDS {
+            *count.lock() += 1;
+        }
+    });
     assert_eq!(*count.lock(), 2 * ROUNDS);
 }
 

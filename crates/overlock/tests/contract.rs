@@ -17,7 +17,7 @@ use overlock::counters::Event;
 use overlock::platform::{CheapRelease, MAX_CPUS, Native, Platform, Shared, Threads};
 use overlock::{Hybrid, Mutex, Queued, RawLock, RawTimedLock, Refresh, TestAndSet, Ticket};
 use support::alone::is_alone;
-use support::oracle::{Verdict, sleeps, watched_for};
+use support::oracle::{Verdict, beside, sleeps, watched_for};
 use support::skip::skip;
 
 /// How `Threads` releases.
@@ -25,13 +25,8 @@ type Sequences = <Threads as Platform>::Release;
 
 const MS: u64 = 1_000_000;
 
-/// The memory of a futex test must outlive its threads.
-fn word() -> Arc<AtomicU32> {
-    Arc::new(AtomicU32::new(0))
-}
-
 fn p1_wait_returns_at_once_if_the_word_differs<P: Platform<Word = AtomicU32>>() {
-    P::wait(&word(), 1, None);
+    P::wait(&AtomicU32::new(0), 1, None);
 }
 
 #[test]
@@ -56,7 +51,7 @@ fn sleeps_until_its_deadline(wait: Wait, limit: Duration) -> Verdict {
         move || {
             // SAFETY: no arguments, no memory.
             waiter.store(unsafe { libc::gettid() }, SeqCst);
-            let word = word();
+            let word = AtomicU32::new(0);
             while !seen.load(SeqCst) {
                 wait(&word, Some(Threads::now_ns() + 20 * MS));
             }
@@ -84,7 +79,7 @@ fn a_wait_sleeps_until_its_deadline() {
     ] {
         sleeps_until_its_deadline(wait, limit).unwrap();
         // With a deadline in the past, it does not sleep at all.
-        wait(&word(), Some(1));
+        wait(&AtomicU32::new(0), Some(1));
     }
     let limit = Duration::from_millis(200);
     assert!(sleeps_until_its_deadline(|_, _| {}, limit).is_err(), "it never sleeps");
@@ -95,21 +90,19 @@ fn a_wait_sleeps_until_its_deadline() {
 /// P3: a change followed by a kick is never lost, at whatever moment of a wait it comes.
 fn p3_a_kick_after_a_change_is_not_lost<P: Platform<Word = AtomicU32>>(kick: fn(&AtomicU32)) {
     for round in 0..2_000_u32 {
-        let word = word();
-        let waiter = {
-            let word = Arc::clone(&word);
-            thread::spawn(move || {
+        let word = AtomicU32::new(0);
+        thread::scope(|scope| {
+            scope.spawn(|| {
                 while word.load(SeqCst) == 0 {
                     P::wait(&word, 0, None);
                 }
-            })
-        };
-        for _ in 0..round % 100 * 20 {
-            std::hint::spin_loop();
-        }
-        word.store(1, SeqCst);
-        kick(&word);
-        waiter.join().unwrap();
+            });
+            for _ in 0..round % 100 * 20 {
+                std::hint::spin_loop();
+            }
+            word.store(1, SeqCst);
+            kick(&word);
+        });
     }
 }
 
@@ -134,23 +127,18 @@ fn p3_shared_kick_any() {
 
 #[test]
 fn kick_every_calls_all_back() {
-    let word = word();
-    let waiters: Vec<_> = (0..8)
-        .map(|_| {
-            let word = Arc::clone(&word);
-            thread::spawn(move || {
-                while word.load(SeqCst) == 0 {
-                    Threads::wait(&word, 0, None);
-                }
-            })
-        })
-        .collect();
-    thread::sleep(Duration::from_millis(20));
-    word.store(1, SeqCst);
-    Threads::kick_every(&*word);
-    for waiter in waiters {
-        waiter.join().unwrap();
-    }
+    let word = AtomicU32::new(0);
+    let waits = |_| {
+        while word.load(SeqCst) == 0 {
+            Threads::wait(&word, 0, None);
+        }
+    };
+    beside(8, &waits, || {
+        thread::sleep(Duration::from_millis(20));
+        word.store(1, SeqCst);
+        Threads::kick_every(&word);
+    })
+    .unwrap();
 }
 
 #[test]
@@ -171,20 +159,18 @@ fn p7_numbers_are_kept_and_unique_among_the_living() {
     let mine = Threads::cpu().unwrap();
     assert_eq!(Threads::cpu(), Some(mine));
     let threads = 500;
-    let gate = Arc::new(std::sync::Barrier::new(threads));
-    let living: Vec<_> = (0..threads)
-        .map(|_| {
-            let gate = Arc::clone(&gate);
-            let body = move || {
-                let number = Threads::cpu().unwrap().index();
-                gate.wait();
-                number
-            };
-            thread::Builder::new().stack_size(64 << 10).spawn(body).unwrap()
-        })
-        .collect();
-    let numbers: Vec<_> = living.into_iter().map(|thread| thread.join().unwrap()).collect();
-    let mut unique = numbers.clone();
+    let gate = std::sync::Barrier::new(threads);
+    let lives = || {
+        let number = Threads::cpu().unwrap().index();
+        gate.wait();
+        number
+    };
+    let mut unique: Vec<_> = thread::scope(|scope| {
+        let small = || thread::Builder::new().stack_size(64 << 10);
+        let start = |_| small().spawn_scoped(scope, lives).unwrap();
+        let living: Vec<_> = (0..threads).map(start).collect();
+        living.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
     unique.push(mine.index());
     unique.sort_unstable();
     unique.dedup();
@@ -226,15 +212,13 @@ fn p10_waiting_can_be_switched_off() {
     overlock::lock_class!(SpinOnly);
     assert!(Threads::set_waiting(false));
     fn contend<L: overlock::ConstLock + 'static>() {
-        let shared = Arc::new(Mutex::<u32, L>::new(0));
-        let guard = shared.lock();
-        let waiter = {
-            let shared = Arc::clone(&shared);
-            thread::spawn(move || *shared.lock() += 1)
-        };
-        thread::sleep(Duration::from_millis(20));
-        drop(guard);
-        waiter.join().unwrap();
+        let shared = Mutex::<u32, L>::new(0);
+        thread::scope(|scope| {
+            let guard = shared.lock();
+            scope.spawn(|| *shared.lock() += 1);
+            thread::sleep(Duration::from_millis(20));
+            drop(guard);
+        });
         assert_eq!(*shared.lock(), 1);
     }
     contend::<TestAndSet<Threads, SpinOnly>>();

@@ -9,7 +9,7 @@ mod support {
 }
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use overlock::{
     ConstLock, Hybrid, Queued, RawLock, RawRwLock, RawTimedLock, TestAndSet, ThreadRwLock, Ticket,
 };
 use support::alone::is_alone;
-use support::oracle::{Verdict, sleeps, watched};
+use support::oracle::{Verdict, beside, sleeps, watched};
 
 /// Runs `child` in a forked child; if the child panics or hangs, this test fails.
 fn in_child(child: impl FnOnce()) {
@@ -43,40 +43,31 @@ fn in_child(child: impl FnOnce()) {
     }
 }
 
-const WAITERS: u64 = 6;
+const WAITERS: usize = 6;
 
 /// Forks at arbitrary moments in the lives of the waiters.
 fn fork_with_waiters<L: ConstLock + 'static>() {
-    let held = Arc::new(L::NEW);
+    let held = L::NEW;
+    let use_it = || {
+        held.lock();
+        // SAFETY: the line above took the lock.
+        unsafe { held.unlock() };
+    };
     held.lock();
-    let waiters: Vec<_> = (0..WAITERS)
-        .map(|_| {
-            let held = Arc::clone(&held);
-            thread::spawn(move || {
-                held.lock();
-                // SAFETY: the line above took the lock.
+    beside(WAITERS, &|_| use_it(), || {
+        for pause_ms in [0, 1, 20] {
+            thread::sleep(Duration::from_millis(pause_ms));
+            in_child(|| {
+                // SAFETY: the forking thread holds the lock, and the child has its own copy of it.
                 unsafe { held.unlock() };
-            })
-        })
-        .collect();
-    for pause_ms in [0, 1, 20] {
-        thread::sleep(Duration::from_millis(pause_ms));
-        in_child(|| {
-            // SAFETY: the forking thread holds the lock, and the child has its own copy of it.
-            unsafe { held.unlock() };
-            for _ in 0..10_000 {
-                held.lock();
-                // SAFETY: the line above took the lock.
-                unsafe { held.unlock() };
-            }
-            assert!(held.try_lock());
-        });
-    }
-    // SAFETY: the lock was taken above, and the parent has not released its own copy since.
-    unsafe { held.unlock() };
-    for waiter in waiters {
-        waiter.join().unwrap();
-    }
+                (0..10_000).for_each(|_| use_it());
+                assert!(held.try_lock());
+            });
+        }
+        // SAFETY: the lock was taken above, and the parent has not released its own copy since.
+        unsafe { held.unlock() };
+    })
+    .unwrap();
 }
 
 #[test]
@@ -137,80 +128,62 @@ fn native() {
 /// A child's own threads contend: the numbers of the parent's threads are free again.
 #[test]
 fn a_child_can_have_threads_that_wait() {
-    let lock: Arc<Hybrid<Threads>> = Arc::new(Hybrid::new());
-    lock.lock();
-    let waiter = {
-        let lock = Arc::clone(&lock);
-        thread::spawn(move || {
+    let lock = Hybrid::<Threads>::new();
+    let uses = |times: u32| {
+        for _ in 0..times {
             lock.lock();
             // SAFETY: the line above took the lock.
             unsafe { lock.unlock() };
-        })
+        }
     };
-    thread::sleep(Duration::from_millis(5));
-    in_child(|| {
-        let threads: Vec<_> = (0..4)
-            .map(|_| {
-                let lock = Arc::clone(&lock);
-                thread::spawn(move || {
-                    for _ in 0..1_000 {
-                        lock.lock();
-                        // SAFETY: the line above took the lock.
-                        unsafe { lock.unlock() };
-                    }
-                })
-            })
-            .collect();
+    let wait_and_unlock = || {
         thread::sleep(Duration::from_millis(5));
         // SAFETY: the forking thread holds the lock.
         unsafe { lock.unlock() };
-        for thread in threads {
-            thread.join().unwrap();
-        }
-    });
-    // SAFETY: the lock was taken above.
-    unsafe { lock.unlock() };
-    waiter.join().unwrap();
+    };
+    lock.lock();
+    beside(1, &|_| uses(1), || {
+        thread::sleep(Duration::from_millis(5));
+        in_child(|| beside(4, &|_| uses(1_000), wait_and_unlock).unwrap());
+        wait_and_unlock();
+    })
+    .unwrap();
 }
 
 /// The queue in which the forking thread gave up a place does not exist in the child.
 fn fork_after_giving_up<L: ConstLock + RawTimedLock + 'static>() {
-    let lock = Arc::new(L::NEW);
+    let lock = &L::NEW;
     lock.lock();
     // SAFETY: each caller holds the lock.
-    let unlock = |lock: &L| unsafe { lock.unlock() };
-    let waits = {
-        let lock = Arc::clone(&lock);
-        move || {
-            lock.lock();
-            unlock(&lock);
-        }
+    let unlock = || unsafe { lock.unlock() };
+    let waits = || {
+        lock.lock();
+        unlock();
     };
-    let waiter = thread::spawn(waits.clone());
-    thread::sleep(Duration::from_millis(20));
-    let gives_up = Arc::clone(&lock);
-    let forker = thread::spawn(move || {
-        assert!(!gives_up.try_lock_until(Threads::now_ns() + 1_000_000), "the lock is held");
+    let gives_up = || {
+        assert!(!lock.try_lock_until(Threads::now_ns() + 1_000_000), "the lock is held");
         in_child(|| {
-            let (lock, (taken, has_taken)) = (&gives_up, std::sync::mpsc::channel());
+            let (taken, has_taken) = mpsc::channel();
             // In the parent another thread holds the lock; the child's copy is its own.
-            unlock(lock);
+            unlock();
             thread::scope(|scope| {
                 scope.spawn(move || {
                     lock.lock();
                     taken.send(()).unwrap();
                     thread::sleep(Duration::from_millis(50));
-                    unlock(lock);
+                    unlock();
                 });
                 has_taken.recv().unwrap();
-                lock.lock();
-                unlock(lock);
+                waits();
             });
         });
+    };
+    thread::scope(|scope| {
+        scope.spawn(waits);
+        thread::sleep(Duration::from_millis(20));
+        scope.spawn(gives_up).join().unwrap();
+        unlock();
     });
-    forker.join().unwrap();
-    unlock(&lock);
-    waiter.join().unwrap();
     waits();
 }
 

@@ -2,7 +2,7 @@
 
 #![cfg(feature = "threads")]
 
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -32,34 +32,32 @@ fn wait_until(happened: impl Fn() -> bool) {
 fn keeps_its_place<L: ConstLock + RawTimedLock + 'static>(count: fn(Event) -> u64) {
     // SAFETY: the only argument is a number of seconds; the signal ends a test that hangs.
     unsafe { libc::alarm(120) };
-    let lock = Arc::new(L::NEW);
-    let served = Arc::new(Mutex::new(Vec::new()));
+    let (lock, served) = (L::NEW, Mutex::new(Vec::new()));
     let (comes, came) = mpsc::channel();
-    let waiter = |name: &'static str, tries: u64| {
-        let (lock, served, comes) = (Arc::clone(&lock), Arc::clone(&served), comes.clone());
-        thread::spawn(move || {
-            for _ in 0..tries {
-                assert!(!lock.try_lock_until(Threads::now_ns() + 1_000_000), "the lock is held");
-            }
-            comes.send(count(Event::PvWaitNode)).unwrap();
-            lock.lock();
-            served.lock().unwrap().push(name);
-            unlock(&*lock);
-        })
+    let waits = |name: &'static str, tries: u64| {
+        for _ in 0..tries {
+            assert!(!lock.try_lock_until(Threads::now_ns() + 1_000_000), "the lock is held");
+        }
+        comes.send(count(Event::PvWaitNode)).unwrap();
+        lock.lock();
+        served.lock().unwrap().push(name);
+        unlock(&lock);
     };
     lock.lock();
-    let mut threads = vec![waiter("head", 0)];
-    wait_until(|| count(Event::PvWaitHead) > 0);
-    came.recv().unwrap();
-    for (name, tries) in [("comes again", TIMES), ("comes last", 0)] {
-        threads.push(waiter(name, tries));
-        let before = came.recv().unwrap();
-        wait_until(|| count(Event::PvWaitNode) > before || count(Event::LockNoNode) > 0);
-        assert_eq!(count(Event::LockNoNode), 0, "the thread has run out of nodes");
-    }
-    assert_eq!(count(Event::LockTimeout), TIMES);
-    unlock(&*lock);
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    thread::scope(|scope| {
+        scope.spawn(|| waits("head", 0));
+        wait_until(|| count(Event::PvWaitHead) > 0);
+        came.recv().unwrap();
+        for (name, tries) in [("comes again", TIMES), ("comes last", 0)] {
+            let waits = &waits;
+            scope.spawn(move || waits(name, tries));
+            let before = came.recv().unwrap();
+            wait_until(|| count(Event::PvWaitNode) > before || count(Event::LockNoNode) > 0);
+            assert_eq!(count(Event::LockNoNode), 0, "the thread has run out of nodes");
+        }
+        assert_eq!(count(Event::LockTimeout), TIMES);
+        unlock(&lock);
+    });
     assert_eq!(*served.lock().unwrap(), ["head", "comes again", "comes last"]);
 }
 

@@ -11,8 +11,9 @@ mod support {
 }
 
 use std::cell::Cell;
+use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
@@ -155,59 +156,52 @@ impl<L: ConstLock + 'static, B: Beginning> Subject for Mixed<L, B> {
 /// changed.
 fn meets<S: Subject>(rounds: u64, limit: Duration) -> Verdict {
     oracle::watched_for(limit, move |pulse| {
-        let lock = Arc::new(S::new());
-        let (asked, served) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
-        let stop = Arc::new(AtomicBool::new(false));
+        let lock = S::new();
+        let (asked, served) = (AtomicU64::new(0), AtomicU64::new(0));
         // The kernel's number of the waiter, while it is in `lock`.
         let waiting = Arc::new(AtomicI32::new(0));
-        let waiter = {
-            let waiting = Arc::clone(&waiting);
-            let (lock, asked, served, stop) =
-                (Arc::clone(&lock), Arc::clone(&asked), Arc::clone(&served), Arc::clone(&stop));
-            thread::spawn(move || {
-                while !stop.load(SeqCst) {
-                    if asked.load(SeqCst) == served.load(SeqCst) {
-                        thread::sleep(SHORT);
-                        continue;
-                    }
-                    // SAFETY: no arguments, no memory.
-                    waiting.store(unsafe { libc::gettid() }, SeqCst);
-                    lock.lock();
-                    waiting.store(0, SeqCst);
-                    lock.unlock();
-                    served.fetch_add(1, SeqCst);
+        let waits = |_| {
+            while served.load(SeqCst) != 3 * rounds {
+                if asked.load(SeqCst) == served.load(SeqCst) {
+                    thread::sleep(SHORT);
+                    continue;
                 }
-            })
+                // SAFETY: no arguments, no memory.
+                waiting.store(unsafe { libc::gettid() }, SeqCst);
+                lock.lock();
+                waiting.store(0, SeqCst);
+                lock.unlock();
+                served.fetch_add(1, SeqCst);
+            }
         };
-        for part in 0..3 {
-            let (lock, asked, served) =
-                (Arc::clone(&lock), Arc::clone(&asked), Arc::clone(&served));
-            let (pulse, waiting) = (pulse.clone(), Arc::clone(&waiting));
-            let holder = thread::spawn(move || {
-                // The waiter comes to every lock that is held, however busy the machine is.
-                dwell_by(move || {
-                    while !oracle::sleeps(waiting.load(SeqCst)) {
-                        thread::sleep(SHORT);
-                    }
-                });
-                for round in part * rounds..(part + 1) * rounds {
-                    lock.lock();
-                    asked.store(round + 1, SeqCst);
-                    let until = Threads::now_ns() + round * 7_919 % 400_000;
-                    while Threads::now_ns() < until {
-                        std::hint::spin_loop();
-                    }
-                    lock.unlock();
-                    while served.load(SeqCst) != round + 1 {
-                        thread::sleep(SHORT);
-                    }
-                    pulse.beat();
+        let holds = |rounds: Range<u64>| {
+            let waiting = Arc::clone(&waiting);
+            // The waiter comes to every lock that is held, however busy the machine is.
+            dwell_by(move || {
+                while !oracle::sleeps(waiting.load(SeqCst)) {
+                    thread::sleep(SHORT);
                 }
             });
-            holder.join().map_err(|_| "a holder panicked")?;
-        }
-        stop.store(true, SeqCst);
-        waiter.join().map_err(|_| "the waiter panicked".into())
+            for round in rounds {
+                lock.lock();
+                asked.store(round + 1, SeqCst);
+                let until = Threads::now_ns() + round * 7_919 % 400_000;
+                while Threads::now_ns() < until {
+                    std::hint::spin_loop();
+                }
+                lock.unlock();
+                while served.load(SeqCst) != round + 1 {
+                    thread::sleep(SHORT);
+                }
+                pulse.beat();
+            }
+        };
+        oracle::beside(1, &waits, || {
+            for part in 0..3 {
+                let rounds = part * rounds..(part + 1) * rounds;
+                thread::scope(|scope| scope.spawn(|| holds(rounds)).join().expect("no panic"));
+            }
+        })
     })
 }
 

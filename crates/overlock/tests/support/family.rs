@@ -5,8 +5,8 @@
 #![allow(dead_code, reason = "each test binary asks some of the questions")]
 
 use std::cell::UnsafeCell;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use overlock::platform::Bias;
 use overlock::platform::Platform;
 use overlock::{RawCondvar, RawLock, RawRwLock};
 
-use super::oracle::{Verdict, watched, watched_for};
+use super::oracle::{Verdict, beside, joined, together, watched, watched_for};
 
 /// A read-write lock under test.
 pub(crate) trait Shared: Send + Sync + 'static {
@@ -76,35 +76,27 @@ impl<S> Pair<S> {
 /// Writers exclude each other and readers. Each `write_every`th section of a thread writes.
 pub(crate) fn excludes<S: Shared>(threads: usize, rounds: u64, write_every: u64) -> Verdict {
     watched(move |pulse| {
-        let shared = Arc::new(Pair { lock: S::new(), pair: UnsafeCell::new([0; 2]) });
-        let torn = Arc::new(AtomicBool::new(false));
-        let workers: Vec<_> = (0..threads)
-            .map(|_| {
-                let (shared, torn, pulse) = (Arc::clone(&shared), Arc::clone(&torn), pulse.clone());
-                thread::spawn(move || {
-                    for round in 0..rounds {
-                        if round % 64 == 0 {
-                            pulse.beat();
-                        }
-                        if round % write_every == 0 {
-                            shared.lock.write();
-                            shared.bump(0);
-                            shared.bump(1);
-                            shared.lock.end_write();
-                        } else {
-                            shared.lock.read();
-                            if shared.get(0) != shared.get(1) {
-                                torn.store(true, SeqCst);
-                            }
-                            shared.lock.end_read();
-                        }
+        let shared = Pair { lock: S::new(), pair: UnsafeCell::new([0; 2]) };
+        let torn = AtomicBool::new(false);
+        together(threads, |_| {
+            for round in 0..rounds {
+                if round % 64 == 0 {
+                    pulse.beat();
+                }
+                if round % write_every == 0 {
+                    shared.lock.write();
+                    shared.bump(0);
+                    shared.bump(1);
+                    shared.lock.end_write();
+                } else {
+                    shared.lock.read();
+                    if shared.get(0) != shared.get(1) {
+                        torn.store(true, SeqCst);
                     }
-                })
-            })
-            .collect();
-        for worker in workers {
-            worker.join().map_err(|_| "a thread panicked")?;
-        }
+                    shared.lock.end_read();
+                }
+            }
+        })?;
         let expected = threads as u64 * rounds.div_ceil(write_every);
         match (shared.get(0), torn.load(SeqCst)) {
             (_, true) => Err("a reader saw a half of a section".into()),
@@ -117,25 +109,18 @@ pub(crate) fn excludes<S: Shared>(threads: usize, rounds: u64, write_every: u64)
 /// Readers hold the lock at the same time: each waits in its section for all the others.
 pub(crate) fn reads_together<S: Shared>(readers: usize, limit: Duration) -> Verdict {
     watched_for(limit, move |_| {
-        let (lock, all) = (Arc::new(S::new()), Arc::new(Barrier::new(readers)));
+        let (lock, all) = (S::new(), Barrier::new(readers));
+        let reads = |_| {
+            lock.read();
+            all.wait();
+            lock.end_read();
+        };
         // They come while a writer is there, so that they wait first.
         lock.write();
-        let threads: Vec<_> = (0..readers)
-            .map(|_| {
-                let (lock, all) = (Arc::clone(&lock), Arc::clone(&all));
-                thread::spawn(move || {
-                    lock.read();
-                    all.wait();
-                    lock.end_read();
-                })
-            })
-            .collect();
-        thread::sleep(Duration::from_millis(5));
-        lock.end_write();
-        for thread in threads {
-            thread.join().map_err(|_| "a thread panicked")?;
-        }
-        Ok(())
+        beside(readers, &reads, || {
+            thread::sleep(Duration::from_millis(5));
+            lock.end_write();
+        })
     })
 }
 
@@ -181,36 +166,29 @@ pub(crate) fn does_not_starve_writers<S: Shared>(rounds: usize, patience: u64) -
     watched(move |pulse| {
         for _ in 0..rounds {
             pulse.beat();
-            let relay = Arc::new(Relay {
+            let relay = &Relay {
                 lock: S::new(),
                 reads: [const { AtomicU64::new(0) }; 2],
                 asks: [const { AtomicBool::new(false) }; 2],
                 done: AtomicBool::new(false),
-            });
-            let start = |me| {
-                let relay = Arc::clone(&relay);
-                thread::spawn(move || relay.run(me))
             };
-            let readers = [start(0), start(1)];
-            while relay.reads.iter().any(|reads| reads.load(SeqCst) < 2) {
-                thread::yield_now();
-            }
-            let writer = {
-                let relay = Arc::clone(&relay);
-                thread::spawn(move || {
+            let starved = thread::scope(|scope| {
+                let readers = [0, 1].map(|me| scope.spawn(move || relay.run(me)));
+                while relay.reads.iter().any(|reads| reads.load(SeqCst) < 2) {
+                    thread::yield_now();
+                }
+                let writer = scope.spawn(|| {
                     relay.lock.write();
                     relay.lock.end_write();
-                })
-            };
-            let asked = relay.all_reads();
-            while !writer.is_finished() && relay.all_reads() - asked < patience {
-                thread::yield_now();
-            }
-            let starved = !writer.is_finished();
-            relay.done.store(true, SeqCst);
-            for thread in readers.into_iter().chain([writer]) {
-                thread.join().map_err(|_| "a thread panicked")?;
-            }
+                });
+                let asked = relay.all_reads();
+                while !writer.is_finished() && relay.all_reads() - asked < patience {
+                    thread::yield_now();
+                }
+                let starved = !writer.is_finished();
+                relay.done.store(true, SeqCst);
+                readers.into_iter().chain([writer]).try_for_each(joined).map(|()| starved)
+            })?;
             if starved {
                 return Err(format!("{patience} readers passed a writer"));
             }
@@ -223,38 +201,21 @@ pub(crate) fn does_not_starve_writers<S: Shared>(rounds: usize, patience: u64) -
 /// the lock.
 pub(crate) fn loses_no_waiter<S: Shared>(threads: usize, bursts: u64, limit: Duration) -> Verdict {
     watched_for(limit, move |pulse| {
-        let lock = Arc::new(S::new());
+        let lock = S::new();
+        let take = |writes| if writes { lock.write() } else { lock.read() };
+        let release = |writes| if writes { lock.end_write() } else { lock.end_read() };
+        let waits = |i| {
+            take(i % 2 == 0);
+            release(i % 2 == 0);
+        };
         for burst in 0..bursts {
             pulse.beat();
             let writes = burst % 2 == 0;
-            if writes {
-                lock.write()
-            } else {
-                lock.read()
-            }
-            let waiters: Vec<_> = (0..threads)
-                .map(|i| {
-                    let lock = Arc::clone(&lock);
-                    thread::spawn(move || {
-                        if i % 2 == 0 {
-                            lock.write();
-                            lock.end_write();
-                        } else {
-                            lock.read();
-                            lock.end_read();
-                        }
-                    })
-                })
-                .collect();
-            thread::sleep(Duration::from_millis(2));
-            if writes {
-                lock.end_write()
-            } else {
-                lock.end_read()
-            }
-            for waiter in waiters {
-                waiter.join().map_err(|_| "a thread panicked")?;
-            }
+            take(writes);
+            beside(threads, &waits, || {
+                thread::sleep(Duration::from_millis(2));
+                release(writes);
+            })?;
         }
         Ok(())
     })
@@ -318,9 +279,9 @@ struct Tokens<S> {
 }
 
 impl<S: Conditional> Tokens<S> {
-    fn new() -> Arc<Self> {
+    fn new() -> Self {
         let (left, taken) = (AtomicU32::new(0), AtomicU64::new(0));
-        Arc::new(Self { subject: S::new(), left, taken })
+        Self { subject: S::new(), left, taken }
     }
 
     /// Waits for a token and takes it, or gives up when `timeout` has passed. (The counts are
@@ -353,28 +314,21 @@ impl<S: Conditional> Tokens<S> {
 pub(crate) fn notifies<S: Conditional>(takers: usize, rounds: u64, limit: Duration) -> Verdict {
     watched_for(limit, move |pulse| {
         let tokens = Tokens::<S>::new();
-        let threads: Vec<_> = (0..takers)
-            .map(|_| {
-                let (tokens, pulse) = (Arc::clone(&tokens), pulse.clone());
-                thread::spawn(move || {
-                    for _ in 0..rounds {
-                        tokens.take(None);
-                        pulse.beat();
-                    }
-                })
-            })
-            .collect();
-        for given in 1..=takers as u64 * rounds {
-            tokens.give();
-            // With a token to spare, no waiter would miss a notification.
-            while tokens.taken.load(SeqCst) < given {
-                thread::yield_now();
+        let takes = |_| {
+            for _ in 0..rounds {
+                tokens.take(None);
+                pulse.beat();
             }
-        }
-        for thread in threads {
-            thread.join().map_err(|_| "a thread panicked")?;
-        }
-        Ok(())
+        };
+        beside(takers, &takes, || {
+            for given in 1..=takers as u64 * rounds {
+                tokens.give();
+                // With a token to spare, no waiter would miss a notification.
+                while tokens.taken.load(SeqCst) < given {
+                    thread::yield_now();
+                }
+            }
+        })
     })
 }
 
@@ -382,35 +336,28 @@ pub(crate) fn notifies<S: Conditional>(takers: usize, rounds: u64, limit: Durati
 pub(crate) fn broadcasts<S: Conditional>(waiters: usize, rounds: u32, limit: Duration) -> Verdict {
     watched_for(limit, move |pulse| {
         let round = Tokens::<S>::new();
-        let threads: Vec<_> = (0..waiters)
-            .map(|_| {
-                let (round, pulse) = (Arc::clone(&round), pulse.clone());
-                thread::spawn(move || {
-                    for next in 1..=rounds {
-                        round.subject.lock();
-                        round.taken.fetch_add(1, SeqCst);
-                        while round.left.load(SeqCst) < next {
-                            round.subject.wait(None);
-                        }
-                        round.subject.unlock();
-                        pulse.beat();
-                    }
-                })
-            })
-            .collect();
-        for next in 1..=rounds {
-            while round.taken.load(SeqCst) < u64::from(next) * waiters as u64 {
-                thread::yield_now();
+        let waits = |_| {
+            for next in 1..=rounds {
+                round.subject.lock();
+                round.taken.fetch_add(1, SeqCst);
+                while round.left.load(SeqCst) < next {
+                    round.subject.wait(None);
+                }
+                round.subject.unlock();
+                pulse.beat();
             }
-            round.subject.lock();
-            round.left.store(next, SeqCst);
-            round.subject.unlock();
-            round.subject.notify_all();
-        }
-        for thread in threads {
-            thread.join().map_err(|_| "a thread panicked")?;
-        }
-        Ok(())
+        };
+        beside(waiters, &waits, || {
+            for next in 1..=rounds {
+                while round.taken.load(SeqCst) < u64::from(next) * waiters as u64 {
+                    thread::yield_now();
+                }
+                round.subject.lock();
+                round.left.store(next, SeqCst);
+                round.subject.unlock();
+                round.subject.notify_all();
+            }
+        })
     })
 }
 
@@ -420,19 +367,18 @@ pub(crate) fn passes_notifications_on<S: Conditional>(rounds: u64, limit: Durati
     watched_for(limit, move |pulse| {
         for round in 0..rounds {
             pulse.beat();
-            let tokens = Tokens::<S>::new();
-            let start = |timeout| {
-                let tokens = Arc::clone(&tokens);
-                thread::spawn(move || tokens.take(timeout))
-            };
-            let hasty = start(Some(Duration::from_micros(200 + round * 7 % 100)));
-            let patient = start(None);
-            thread::sleep(Duration::from_micros(round * 13 % 300));
-            tokens.give();
-            if hasty.join().map_err(|_| "a thread panicked")? {
+            let tokens = &Tokens::<S>::new();
+            thread::scope(|scope| {
+                let start = |timeout| scope.spawn(move || tokens.take(timeout));
+                let hasty = start(Some(Duration::from_micros(200 + round * 7 % 100)));
+                let patient = start(None);
+                thread::sleep(Duration::from_micros(round * 13 % 300));
                 tokens.give();
-            }
-            patient.join().map_err(|_| "a thread panicked")?;
+                if joined(hasty)? {
+                    tokens.give();
+                }
+                joined(patient).map(drop)
+            })?;
         }
         Ok(())
     })

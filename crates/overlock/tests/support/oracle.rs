@@ -11,7 +11,7 @@ use std::sync::atomic::{
     AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst,
 };
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread::{self, JoinHandle};
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use overlock::{ConstLock, RawLock};
@@ -75,7 +75,7 @@ fn watched_boxed(limit: Duration, check: Box<dyn FnOnce(&Pulse) -> Verdict + Sen
     let (send, receive) = mpsc::channel();
     let pulse = Pulse(Arc::new(AtomicU64::new(0)));
     let ours = pulse.clone();
-    spawn(move || drop(send.send(check(&ours))));
+    thread::spawn(move || drop(send.send(check(&ours))));
     let mut beats = 0;
     loop {
         match receive.recv_timeout(limit) {
@@ -92,11 +92,28 @@ fn watched_boxed(limit: Duration, check: Box<dyn FnOnce(&Pulse) -> Verdict + Sen
     }
 }
 
-/// Starts a thread. Closures become one type here, so that most of what starts one is compiled only
-/// once.
-fn spawn<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-    let body: Box<dyn FnOnce() -> T + Send> = Box::new(body);
-    thread::spawn(body)
+/// Runs `body` in so many threads at once, each with its number, until all have returned.
+pub(crate) fn together(threads: usize, body: impl Fn(usize) + Sync) -> Verdict {
+    beside(threads, &body, || ())
+}
+
+/// The same, while this thread does something else. One type for all bodies, so that most of it is
+/// compiled only once.
+pub(crate) fn beside(
+    threads: usize,
+    body: &(dyn Fn(usize) + Sync),
+    meanwhile: impl FnOnce(),
+) -> Verdict {
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|i| scope.spawn(move || body(i))).collect();
+        meanwhile();
+        threads.into_iter().try_for_each(joined)
+    })
+}
+
+/// The end of a thread.
+pub(crate) fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> Result<T, String> {
+    thread.join().map_err(|_| "a thread panicked".into())
 }
 
 struct Shared<S> {
@@ -124,27 +141,19 @@ impl<S> Shared<S> {
 /// try first.
 pub(crate) fn excludes<S: Subject>(threads: usize, rounds: u64, try_every: u64) -> Verdict {
     watched(move |pulse| {
-        let shared = Arc::new(Shared { lock: S::new(), counter: UnsafeCell::new(0) });
-        let workers: Vec<_> = (0..threads)
-            .map(|_| {
-                let (shared, pulse) = (Arc::clone(&shared), pulse.clone());
-                spawn(move || {
-                    for round in 0..rounds {
-                        if round % 64 == 0 {
-                            pulse.beat();
-                        }
-                        if round % try_every != 0 || !shared.lock.try_lock() {
-                            shared.lock.lock();
-                        }
-                        shared.bump();
-                        shared.lock.unlock();
-                    }
-                })
-            })
-            .collect();
-        for worker in workers {
-            worker.join().map_err(|_| "a thread panicked")?;
-        }
+        let shared = Shared { lock: S::new(), counter: UnsafeCell::new(0) };
+        together(threads, |_| {
+            for round in 0..rounds {
+                if round % 64 == 0 {
+                    pulse.beat();
+                }
+                if round % try_every != 0 || !shared.lock.try_lock() {
+                    shared.lock.lock();
+                }
+                shared.bump();
+                shared.lock.unlock();
+            }
+        })?;
         let expected = threads as u64 * rounds;
         // SAFETY: all threads have ended.
         let counted = unsafe { *shared.counter.get() };
@@ -159,18 +168,16 @@ pub(crate) fn excludes<S: Subject>(threads: usize, rounds: u64, try_every: u64) 
 /// `try_lock` tells the truth: it fails while another thread holds the lock, and not otherwise.
 pub(crate) fn tries_truly<S: Subject>() -> Verdict {
     watched(|_| {
-        let lock = Arc::new(S::new());
-        let elsewhere = |lock: &Arc<S>| {
-            let lock = Arc::clone(lock);
-            spawn(move || {
+        let lock = S::new();
+        let elsewhere = || {
+            let take = || {
                 let taken = lock.try_lock();
                 if taken {
                     lock.unlock();
                 }
                 taken
-            })
-            .join()
-            .map_err(|_| "a thread panicked".to_owned())
+            };
+            thread::scope(|scope| joined(scope.spawn(take)))
         };
         for _ in 0..1000 {
             if !lock.try_lock() {
@@ -179,11 +186,11 @@ pub(crate) fn tries_truly<S: Subject>() -> Verdict {
             lock.unlock();
         }
         lock.lock();
-        if elsewhere(&lock)? {
+        if elsewhere()? {
             return Err("a held lock could be taken".into());
         }
         lock.unlock();
-        if elsewhere(&lock)? { Ok(()) } else { Err("a released lock could not be taken".into()) }
+        if elsewhere()? { Ok(()) } else { Err("a released lock could not be taken".into()) }
     })
 }
 
@@ -194,35 +201,32 @@ const OTHER_ORDER: &str = "served in the order";
 /// A waiter is known to be there once it sleeps.
 pub(crate) fn serves_in_order<S: Subject>(waiters: usize) -> Verdict {
     watched(move |pulse| {
-        let lock = Arc::new(S::new());
-        let order =
-            Arc::new((0..waiters).map(|_| AtomicUsize::new(usize::MAX)).collect::<Vec<_>>());
-        let served = Arc::new(AtomicUsize::new(0));
+        let lock = S::new();
+        let order: Vec<_> = (0..waiters).map(|_| AtomicUsize::new(usize::MAX)).collect();
+        let asked: Vec<_> = (0..waiters).map(|_| AtomicI32::new(0)).collect();
+        let served = AtomicUsize::new(0);
         lock.lock();
-        let threads: Vec<_> = (0..waiters)
-            .map(|i| {
-                let (lock, order, served) =
-                    (Arc::clone(&lock), Arc::clone(&order), Arc::clone(&served));
-                let asked = Arc::new(AtomicI32::new(0));
-                let about = Arc::clone(&asked);
-                let thread = spawn(move || {
-                    // SAFETY: no arguments, no memory.
-                    about.store(unsafe { libc::gettid() }, SeqCst);
-                    lock.lock();
-                    order[served.fetch_add(1, SeqCst)].store(i, SeqCst);
-                    lock.unlock();
-                });
-                while !sleeps(asked.load(SeqCst)) {
-                    thread::sleep(Duration::from_millis(1));
-                }
-                pulse.beat();
-                thread
-            })
-            .collect();
-        lock.unlock();
-        for thread in threads {
-            thread.join().map_err(|_| "a thread panicked")?;
-        }
+        thread::scope(|scope| {
+            let threads: Vec<_> = (0..waiters)
+                .map(|i| {
+                    let (lock, order, asked, served) = (&lock, &order, &asked[i], &served);
+                    let thread = scope.spawn(move || {
+                        // SAFETY: no arguments, no memory.
+                        asked.store(unsafe { libc::gettid() }, SeqCst);
+                        lock.lock();
+                        order[served.fetch_add(1, SeqCst)].store(i, SeqCst);
+                        lock.unlock();
+                    });
+                    while !sleeps(asked.load(SeqCst)) {
+                        thread::sleep(Duration::from_millis(1));
+                    }
+                    pulse.beat();
+                    thread
+                })
+                .collect();
+            lock.unlock();
+            threads.into_iter().try_for_each(joined)
+        })?;
         let order: Vec<_> = order.iter().map(|i| i.load(SeqCst)).collect();
         if order.is_sorted() { Ok(()) } else { Err(format!("{OTHER_ORDER} {order:?}")) }
     })
@@ -271,24 +275,18 @@ pub(crate) fn loses_no_waiter<S: Subject>(
     section: Duration,
 ) -> Verdict {
     watched(move |pulse| {
-        let lock = Arc::new(S::new());
+        let lock = S::new();
         for _ in 0..bursts {
             pulse.beat();
             lock.lock();
-            let threads: Vec<_> = (0..waiters)
-                .map(|_| {
-                    let lock = Arc::clone(&lock);
-                    spawn(move || {
-                        lock.lock();
-                        lock.unlock();
-                    })
-                })
-                .collect();
-            thread::sleep(section);
-            lock.unlock();
-            for thread in threads {
-                thread.join().map_err(|_| "a thread panicked")?;
-            }
+            let waits = |_| {
+                lock.lock();
+                lock.unlock();
+            };
+            beside(waiters, &waits, || {
+                thread::sleep(section);
+                lock.unlock();
+            })?;
         }
         Ok(())
     })
@@ -302,29 +300,21 @@ pub(crate) fn leaves_memory_alone<S: Subject>(rounds: usize) -> Verdict {
     watched(move |pulse| {
         for round in 0..rounds {
             pulse.beat();
-            let cell = Arc::new(AtomicU64::new(0));
+            let cell = AtomicU64::new(0);
             // SAFETY: all-zero bytes are an unlocked lock of four bytes; the cell outlives both
             // threads.
             let address = cell.as_ptr() as usize;
-            let users = Arc::new(AtomicU32::new(2));
-            let threads: Vec<_> = (0..2)
-                .map(|_| {
-                    let (cell, users) = (Arc::clone(&cell), Arc::clone(&users));
-                    spawn(move || {
-                        // SAFETY: as above; the lock is used until the second release.
-                        let lock = unsafe { &*(address as *const S) };
-                        lock.lock();
-                        let last = users.fetch_sub(1, Relaxed) == 1;
-                        lock.unlock();
-                        if last {
-                            cell.store(0xaaaa_aaaa, SeqCst);
-                        }
-                    })
-                })
-                .collect();
-            for thread in threads {
-                thread.join().map_err(|_| "a thread panicked")?;
-            }
+            let users = AtomicU32::new(2);
+            together(2, |_| {
+                // SAFETY: as above; the lock is used until the second release.
+                let lock = unsafe { &*(address as *const S) };
+                lock.lock();
+                let last = users.fetch_sub(1, Relaxed) == 1;
+                lock.unlock();
+                if last {
+                    cell.store(0xaaaa_aaaa, SeqCst);
+                }
+            })?;
             let left = cell.load(SeqCst) as u32;
             if left != 0xaaaa_aaaa {
                 return Err(format!(
