@@ -1,28 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The system calls that std does not offer, behind safe functions.
 
-pub(crate) use overlock_process::may_run_on;
+pub(crate) use overlock_process::{may_run_on, run_on};
 use std::io;
 use std::mem::MaybeUninit;
 
 /// Counts the CPUs that this process may run on: its affinity mask, not the CPUs plugged in.
 pub(crate) fn allowed_cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// Binds this thread to CPU number `cpu`.
-pub(crate) fn run_on(cpu: usize) -> std::io::Result<()> {
-    let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
-    // SAFETY: all-zero bytes are a valid set.
-    let set = unsafe { set.assume_init_mut() };
-    if cpu >= 8 * size_of::<libc::cpu_set_t>() {
-        return Err(std::io::ErrorKind::InvalidInput.into());
-    }
-    // SAFETY: the number is in the set, as checked.
-    unsafe { libc::CPU_SET(cpu, set) };
-    // SAFETY: `set` is readable and as large as stated.
-    let failed = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set) != 0 };
-    if failed { Err(std::io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Returns whether this process ignores a signal, as under `nohup`.

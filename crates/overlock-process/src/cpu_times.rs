@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How the machine's CPUs spent their time, and how much of it went to others.
 
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::mem::MaybeUninit;
+use std::io::{self, ErrorKind};
 
 /// CPU time of the whole machine from /proc/stat, in its ticks.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
@@ -90,24 +91,26 @@ impl std::ops::AddAssign for CpuTimes {
 /// Returns whether this thread may run on CPU number `cpu`; yes if the system doesn't tell.
 #[must_use]
 pub fn may_run_on(cpu: usize) -> bool {
-    let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
-    // SAFETY: `set` is writable and as large as stated.
-    let failed =
-        unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), set.as_mut_ptr()) != 0 };
-    // SAFETY: all-zero bytes are a valid set, so it is initialised even if the call failed.
-    let set = unsafe { set.assume_init() };
-    // SAFETY: the number was checked to be in the set.
-    failed || cpu >= 8 * size_of::<libc::cpu_set_t>() || unsafe { libc::CPU_ISSET(cpu, &set) }
+    sched_getaffinity(None).map_or(true, |set| cpu >= CpuSet::MAX_CPU || set.is_set(cpu))
 }
 
 /// How many CPUs this thread may run on; at least one.
 #[must_use]
 pub fn allowed_cpus() -> u32 {
-    let all = 8 * size_of::<libc::cpu_set_t>();
-    // SAFETY: takes a constant.
-    let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
-    let online = usize::try_from(online).unwrap_or(1).min(all);
-    (0..online).filter(|cpu| may_run_on(*cpu)).count().max(1) as u32
+    sched_getaffinity(None).map_or(1, |set| set.count().max(1))
+}
+
+/// Binds this thread to CPU number `cpu`.
+///
+/// # Errors
+/// If there is no such CPU, or the system does not allow it.
+pub fn run_on(cpu: usize) -> io::Result<()> {
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(ErrorKind::InvalidInput.into());
+    }
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    Ok(sched_setaffinity(None, &set)?)
 }
 
 #[cfg(test)]

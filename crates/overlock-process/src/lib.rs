@@ -9,7 +9,7 @@ pub mod interrupt;
 mod usage;
 
 pub use child::{Bond, Child, Exit, GRACE, die_with};
-pub use cpu_times::{CpuTimes, allowed_cpus, may_run_on};
+pub use cpu_times::{CpuTimes, allowed_cpus, may_run_on, run_on};
 pub use finish::{Finished, finish};
 pub use groups::{end_all, kill_all};
 pub use usage::{Usage, thread_id};

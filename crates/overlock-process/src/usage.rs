@@ -56,6 +56,5 @@ impl Usage {
 /// Returns the kernel's number of this thread.
 #[must_use]
 pub fn thread_id() -> i32 {
-    // SAFETY: takes nothing and touches no memory.
-    unsafe { libc::gettid() }
+    rustix::thread::gettid().as_raw_nonzero().get()
 }
