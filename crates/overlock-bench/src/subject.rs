@@ -29,7 +29,20 @@ pub(crate) trait Monitor: Send + Sync + 'static {
     /// `section`.
     fn enter<R>(&self, at: usize, ready: impl FnMut() -> bool, section: impl FnOnce() -> R) -> R;
 
-    fn notify(&self, notify: Notify);
+    /// Notifies one thread that waits on the condition variable `at`.
+    fn notify_one(&self, at: usize);
+
+    /// Notifies all of them.
+    fn notify_all(&self, at: usize);
+
+    #[inline]
+    fn notify(&self, notify: Notify) {
+        match notify {
+            Notify::None => {}
+            Notify::One(at) => self.notify_one(at),
+            Notify::All(at) => self.notify_all(at),
+        }
+    }
 }
 
 /// Whom to notify, and on which condition variable.

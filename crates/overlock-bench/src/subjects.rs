@@ -13,6 +13,7 @@ use overlock::{ConstLock, Hybrid, Queued, TestAndSet, Ticket};
 use overlock_process::thread_id;
 use std::cell::UnsafeCell;
 use std::io;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32};
 use std::time::Duration;
@@ -164,28 +165,27 @@ impl<L: ConstLock + 'static> Subject for Ours<L> {
     }
 }
 
-impl Subject for std::sync::Mutex<()> {
-    fn new() -> Self {
-        std::sync::Mutex::new(())
-    }
+/// Locks whose guards release them.
+macro_rules! guarded {
+    ($($lock:ty, $self:ident => $guard:expr;)*) => {$(
+        impl Subject for $lock {
+            fn new() -> Self {
+                <$lock>::new(())
+            }
 
-    #[inline]
-    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
-        let _guard = self.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        section()
-    }
+            #[inline]
+            fn with<R>(&$self, section: impl FnOnce() -> R) -> R {
+                let _guard = $guard;
+                section()
+            }
+        }
+    )*};
 }
 
-impl Subject for parking_lot::Mutex<()> {
-    fn new() -> Self {
-        parking_lot::Mutex::new(())
-    }
-
-    #[inline]
-    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
-        let _guard = self.lock();
-        section()
-    }
+guarded! {
+    std::sync::Mutex<()>, self => self.lock().unwrap_or_else(PoisonError::into_inner);
+    parking_lot::Mutex<()>, self => self.lock();
+    spin::mutex::TicketMutex<()>, self => self.lock();
 }
 
 /// `parking_lot` with its fair unlock each time.
@@ -259,18 +259,6 @@ impl Subject for PthreadSpin {
         // SAFETY: as above, and this thread holds it.
         unsafe { libc::pthread_spin_unlock(self.0.get()) };
         result
-    }
-}
-
-impl Subject for spin::mutex::TicketMutex<()> {
-    fn new() -> Self {
-        spin::mutex::TicketMutex::new(())
-    }
-
-    #[inline]
-    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
-        let _guard = self.lock();
-        section()
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Mutexes with condition variables.
 
-use crate::subject::{Monitor, Notify};
+use crate::subject::Monitor;
 use overlock::counters::Class;
 use overlock::platform::Threads;
 use overlock::{ConstLock, RawCondvar};
@@ -40,14 +40,13 @@ impl<L: ConstLock + 'static, C: Class> Monitor for Ours<L, C> {
     }
 
     #[inline]
-    fn notify(&self, notify: Notify) {
-        match notify {
-            Notify::None => {}
-            Notify::One(at) => drop(self.conditions[at].notify_one()),
-            Notify::All(at) => {
-                self.conditions[at].notify_all();
-            }
-        }
+    fn notify_one(&self, at: usize) {
+        self.conditions[at].notify_one();
+    }
+
+    #[inline]
+    fn notify_all(&self, at: usize) {
+        self.conditions[at].notify_all();
     }
 }
 
@@ -77,12 +76,13 @@ impl Monitor for Std {
     }
 
     #[inline]
-    fn notify(&self, notify: Notify) {
-        match notify {
-            Notify::None => {}
-            Notify::One(at) => self.conditions[at].notify_one(),
-            Notify::All(at) => self.conditions[at].notify_all(),
-        }
+    fn notify_one(&self, at: usize) {
+        self.conditions[at].notify_one();
+    }
+
+    #[inline]
+    fn notify_all(&self, at: usize) {
+        self.conditions[at].notify_all();
     }
 }
 
@@ -112,14 +112,13 @@ impl Monitor for ParkingLot {
     }
 
     #[inline]
-    fn notify(&self, notify: Notify) {
-        match notify {
-            Notify::None => {}
-            Notify::One(at) => drop(self.conditions[at].notify_one()),
-            Notify::All(at) => {
-                self.conditions[at].notify_all();
-            }
-        }
+    fn notify_one(&self, at: usize) {
+        self.conditions[at].notify_one();
+    }
+
+    #[inline]
+    fn notify_all(&self, at: usize) {
+        self.conditions[at].notify_all();
     }
 }
 
@@ -162,18 +161,15 @@ impl Monitor for Pthread {
     }
 
     #[inline]
-    fn notify(&self, notify: Notify) {
-        match notify {
-            Notify::None => {}
-            Notify::One(at) => {
-                // SAFETY: as for the mutex.
-                unsafe { libc::pthread_cond_signal(self.conditions[at].get()) };
-            }
-            Notify::All(at) => {
-                // SAFETY: as for the mutex.
-                unsafe { libc::pthread_cond_broadcast(self.conditions[at].get()) };
-            }
-        }
+    fn notify_one(&self, at: usize) {
+        // SAFETY: as for the mutex.
+        unsafe { libc::pthread_cond_signal(self.conditions[at].get()) };
+    }
+
+    #[inline]
+    fn notify_all(&self, at: usize) {
+        // SAFETY: as for the mutex.
+        unsafe { libc::pthread_cond_broadcast(self.conditions[at].get()) };
     }
 }
 
@@ -181,6 +177,12 @@ impl Monitor for Pthread {
 pub(super) struct Forgetful {
     inner: Std,
     count: AtomicU32,
+}
+
+impl Forgetful {
+    fn forgets(&self) -> bool {
+        self.count.fetch_add(1, Relaxed).is_multiple_of(512)
+    }
 }
 
 impl Monitor for Forgetful {
@@ -192,9 +194,15 @@ impl Monitor for Forgetful {
         self.inner.enter(at, ready, section)
     }
 
-    fn notify(&self, notify: Notify) {
-        if !self.count.fetch_add(1, Relaxed).is_multiple_of(512) {
-            self.inner.notify(notify);
+    fn notify_one(&self, at: usize) {
+        if !self.forgets() {
+            self.inner.notify_one(at);
+        }
+    }
+
+    fn notify_all(&self, at: usize) {
+        if !self.forgets() {
+            self.inner.notify_all(at);
         }
     }
 }
