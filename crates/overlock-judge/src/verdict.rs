@@ -340,6 +340,17 @@ mod tests {
     }
 
     #[test]
+    fn ranks_follow_the_ratios_and_not_the_figures() {
+        let libc = series("libc", &[10.0, 20.0, 30.0, 40.0, 50.0, 60.0]);
+        // Their medians are 31 and 31.5.
+        let ticket = series("ticket", &[10.0, 20.0, 31.0, 31.0, 50.0, 60.0]);
+        let hybrid = series("hybrid", &[9.0, 18.0, 27.0, 36.0, 45.0, 54.0]);
+        let mut points = vec![libc, ticket, hybrid];
+        rank(&mut points);
+        assert_eq!(points[0].lock, "hybrid");
+    }
+
+    #[test]
     fn ratios_are_paired_so_common_noise_cancels() {
         let noisy = [10.0, 30.0, 20.0, 70.0, 15.0, 90.0];
         let (libc, fast) = (series("libc", &noisy), series("hybrid", &noisy.map(|v| v * 0.98)));

@@ -228,17 +228,6 @@ fn the_page_needs_no_network() {
     assert!(all(&page, "svg.chart").len() > 4 && all(&page, "noscript").is_empty());
 }
 
-#[test]
-fn what_is_broken_is_named_and_the_rest_is_reported() {
-    let cut = format!("{}\n{{\"kind\":\"poi", point("queued", 2, 4.0));
-    let results = read(&[("good", &text(&experiment("abc", 1.0))), ("cut.jsonl", &cut)]);
-    let page = parsed(&overlock_report::page(&results, None));
-    let missing = texts(&page, "div.missing li");
-    assert_eq!(missing.len(), 1);
-    assert!(missing[0].starts_with("cut.jsonl:2: not a record: EOF while parsing a string"));
-    assert_eq!(all(&page, "table.points tbody tr").len(), 5, "the good file, and the good line");
-}
-
 /// Numbers that no run has, but that a file can contain.
 #[test]
 fn odd_numbers_break_no_chart() {

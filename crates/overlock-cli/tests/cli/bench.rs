@@ -23,35 +23,32 @@ fn bench_until(more: &[&str], wanted: impl Fn(&Said) -> bool) -> Said {
 
 #[test]
 fn every_lock_excludes_and_is_recorded() {
-    let args = ["3", "--threads", "1,4", "--locks", "all", "--json", "--explain"];
+    let args = ["3", "--threads", "4", "--locks", "all", "--json", "--explain"];
     let runs = |point: &Value| point["ops_per_s"]["median"].as_f64() > Some(0.0);
     let said = bench_until(&args, |said| said.records("point").iter().all(runs));
     assert_eq!(said.code, Some(0), "{said:?}");
     assert_eq!(said.records("run").len(), 1);
     let points = said.records("point");
     let names = ["hybrid", "queued", "ticket", "test-and-set", "native-ticket", "std"];
+    let of = |lock: &str| points.iter().find(|point| point["lock"] == lock).expect(lock);
     for name in names.iter().chain(&["parking-lot", "parking-lot-fair", "pthread", "yield"]) {
-        let of: Vec<_> = points.iter().filter(|point| point["lock"] == *name).collect();
-        assert_eq!(of.len(), 2, "{name}");
-        for point in of {
-            assert_eq!((&point["world"], &point["workload"]), (&"threads".into(), &"micro".into()));
-            assert_eq!(point["samples"].as_array().unwrap().len(), 3, "{name}");
-            assert!(point["ops_per_s"]["median"].as_f64().unwrap() > 0.0, "{name}");
-            let (jain, cpu) = (&point["jain"], &point["cpu_s_per_s"]);
-            assert!((0.0..=1.0 + 1e-9).contains(&jain.as_f64().unwrap()), "{name}: {jain}");
-            assert!(cpu.as_f64().unwrap() > 0.0, "{name}: {cpu}");
-            let waits = &point["wait_ns"];
-            let rising = ["p50", "p99", "p999"].map(|p| waits[p].as_u64().unwrap());
-            assert!(rising.is_sorted(), "{name}: {waits}");
-        }
-        // 34 in each of the six rounds. All at once, they would be 200.
+        let point = of(name);
+        assert_eq!((&point["world"], &point["workload"]), (&"threads".into(), &"micro".into()));
+        assert_eq!(point["samples"].as_array().unwrap().len(), 3, "{name}");
+        assert!(point["ops_per_s"]["median"].as_f64().unwrap() > 0.0, "{name}");
+        let (jain, cpu) = (&point["jain"], &point["cpu_s_per_s"]);
+        assert!((0.0..=1.0 + 1e-9).contains(&jain.as_f64().unwrap()), "{name}: {jain}");
+        assert!(cpu.as_f64().unwrap() > 0.0, "{name}: {cpu}");
+        let waits = &point["wait_ns"];
+        let rising = ["p50", "p99", "p999"].map(|p| waits[p].as_u64().unwrap());
+        assert!(rising.is_sorted(), "{name}: {waits}");
+        // 67 in each of the three rounds. All at once, they would be 200.
         let pair = said.records("pair").into_iter().find(|pair| pair["lock"] == *name).unwrap();
-        assert_eq!(pair["samples"].as_array().unwrap().len(), 204, "{name}");
+        assert_eq!(pair["samples"].as_array().unwrap().len(), 201, "{name}");
         assert!(pair["ns"]["median"].as_f64().unwrap() > 0.0, "{name}");
     }
-    let contended = |point: &&serde_json::Value| point["lock"] == "ticket" && point["cpus"] == 4;
-    let ticket = points.iter().find(contended).unwrap();
-    assert!(ticket["counters"].as_object().unwrap().contains_key("pv_wait_node"), "{ticket}");
+    let counters = &of("ticket")["counters"];
+    assert!(counters.as_object().unwrap().contains_key("pv_wait_node"), "{counters}");
 }
 
 #[test]
@@ -207,16 +204,6 @@ fn a_check_with_nothing_to_judge_says_what_it_needs() {
         .ends(2, "--check found nothing to judge; leave the lists out");
 }
 
-#[test]
-fn the_table_is_ranked_and_ends_in_advice() {
-    let said = bench(&["1", "--threads", "2", "--locks", "std,spin-ticket,pthread"]);
-    assert_eq!(said.code, Some(0), "{said:?}");
-    for part in ["2 threads, cs 100ns, ncs 0, exp", "of best", "floor", "Summary", "No verdict (1 "]
-    {
-        assert!(said.stdout.contains(part), "'{part}' is not in {}", said.stdout);
-    }
-}
-
 /// A run can take ten minutes; a user who ends it does not wait for that.
 #[test]
 fn the_run_under_way_ends_with_the_command() {
@@ -242,21 +229,6 @@ fn the_end_of_the_whole_group_is_no_fault_of_a_lock() {
     let said: Said = child.wait_with_output().unwrap().into();
     assert_eq!(said.code, Some(130), "{said:?}");
     assert!(!said.stderr.contains("failed"), "{said:?}");
-}
-
-/// Not even by a parent that can do nothing any more.
-#[test]
-fn no_run_outlives_a_command_that_is_killed() {
-    let args = ["bench", "--cs", "0", "--ncs", "0", "--seconds", "300", "--threads", "1"];
-    let mut command = overlock(&[&args[..], &["--locks", "std", "--runs", "1"]].concat());
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    wait_until(|| has_run_under_way(child.id()));
-    let run = run_under_way(child.id()).unwrap();
-    send("KILL", child.id());
-    child.wait().unwrap();
-    // It is gone, or waits to be reaped by whoever inherited it.
-    let cmdline = || std::fs::read(format!("/proc/{run}/cmdline")).unwrap_or_default();
-    wait_until(|| cmdline().is_empty());
 }
 
 /// Returns whether a process has a child that does a run.

@@ -28,28 +28,6 @@ fn the_best_lock_is_named_with_its_ratio() {
     assert!(order.is_sorted(), "{}", said.stdout);
 }
 
-#[test]
-fn lower_is_better_unless_told_otherwise() {
-    let flags = ["--locks", "libc,hybrid,ticket", "--runs", "6", "--metric", "rate: ([0-9.]+)"];
-    let said = compare(&flags, FIGURE);
-    assert!(said.stdout.contains("Use ticket: it is 1."), "{}", said.stdout);
-    let direction = "; a lower metric is better, without --higher-is-better; ";
-    assert!(said.stdout.contains(direction), "{}", said.stdout);
-}
-
-#[test]
-fn equal_locks_get_no_verdict() {
-    let script =
-        r#"n=$(cat "$0" 2>/dev/null || echo 0); echo $((n + 1)) > "$0"; echo $((100 + n % 2))"#;
-    let folder = tempfile::tempdir().unwrap();
-    let counter = folder.path().join("runs");
-    let flags = ["compare", "--locks", "libc,hybrid", "--runs", "8", "--metric", "[0-9]+"];
-    let rest = ["--", "sh", "-c", script, counter.to_str().unwrap()];
-    let said = said(&[&flags[..], &rest].concat());
-    assert_eq!(said.code, Some(0), "{said:?}");
-    assert!(said.stdout.contains("No verdict: "), "{}", said.stdout);
-}
-
 /// Returns the output for a program that counts this, and whose figure favours `ticket`.
 fn with_counters(counted: &[(&str, u64)]) -> Said {
     let script = r#"[ "$OVERLOCK_LOCK" = ticket ] && echo 1 || echo 2"#;
@@ -80,55 +58,6 @@ fn a_program_that_waits_for_no_lock_of_ours_gets_no_verdict() {
         .ends(0, "waited more often for what Overlock does not replace: barriers (11 waits)");
 }
 
-/// A tie within 2 % goes to the lock that lets no thread wait for ever; the figures are exact.
-#[test]
-fn a_near_tie_goes_to_the_lock_that_starves_no_thread() {
-    let compare = |hybrid: &str| {
-        let script = r#"case "$OVERLOCK_LOCK" in
-            test-and-set) echo 200;; hybrid) echo $0;; *) echo 100;; esac"#;
-        let flags = ["compare", "--locks", "libc,hybrid,test-and-set", "--runs", "6"];
-        let metric = ["--metric", "[0-9]+", "--higher-is-better", "--", "sh", "-c", script, hybrid];
-        said(&[&flags[..], &metric].concat()).stdout
-    };
-    let near = compare("198");
-    assert!(near.contains("Use hybrid: it is 1.98x"), "{near}");
-    assert!(
-        near.contains("test-and-set came out 1.01x (1.01..1.01) as good as that, but"),
-        "{near}"
-    );
-    let far = compare("150");
-    assert!(far.contains("Use test-and-set: it is 2.00x"), "{far}");
-    assert!(far.contains("hybrid, which can't, is 0.750x"), "{far}");
-}
-
-/// The figures are exact.
-#[test]
-fn a_lock_that_stalls_fifty_times_as_long_loses_though_faster() {
-    let compare = |locks: &str, stalls_ms: [u64; 2]| {
-        let script = r#"[ "$OVERLOCK_LOCK" = hybrid ] && echo 101 || echo 100"#;
-        let flags = ["compare", "--locks", locks, "--runs", "6", "--metric", "[0-9]+"];
-        let rest = ["--higher-is-better", "--", "sh", "-c", script];
-        let mut command = overlock(&[&flags[..], &rest].concat());
-        let [hybrid, other] = stalls_ms.map(|ms| {
-            counts(&[("mutex.locks_contended", 9), ("mutex.longest_stall_ns", ms * 1_000_000)])
-        });
-        command.env("STAND_IN_COUNTS_hybrid", hybrid).env("STAND_IN_COUNTS", other);
-        Said::from(command.output().unwrap()).stdout
-    };
-    let stalls = compare("queued,hybrid", [200, 4]);
-    assert!(stalls.contains("Keep queued: it is 0.990x"), "{stalls}");
-    let does_not = compare("queued,hybrid", [4, 200]);
-    let verdict = "Use hybrid: it is 1.01x (1.01..1.01) as good as queued, and its longest stall \
-                   was 4.00 ms, not 200 ms";
-    assert!(does_not.contains(verdict), "{does_not}");
-    // libc's own stalls are not known, and those under `none` are not the same.
-    let unknown = compare("libc,hybrid", [200, 4]);
-    assert!(unknown.contains("Stalls are not weighed, because libc's can't be"), "{unknown}");
-    assert!(!unknown.contains("longest stall was"), "{unknown}");
-    let libc = unknown.lines().find(|line| line.starts_with("  libc ")).expect("a row");
-    assert!(!libc.contains(" ms"), "{unknown}");
-}
-
 /// One lock beside the library that replaces nothing is no comparison of locks.
 #[test]
 fn a_lock_beside_none_ends_with_a_sentence() {
@@ -137,57 +66,6 @@ fn a_lock_beside_none_ends_with_a_sentence() {
         assert_eq!(said.code, Some(0), "{said:?}");
         assert!(said.stdout.contains("No verdict: there is only one lock"), "{locks}: {said:?}");
     }
-}
-
-/// A lock that loses only the start of the library does not lose.
-#[test]
-fn the_price_of_preloading_is_no_merit_of_libc() {
-    let compare = |none: &str| {
-        let script = r#"case "$OVERLOCK_LOCK" in
-            hybrid) echo 130;; none) echo $0;; *) echo 100;; esac"#;
-        let flags = ["compare", "--locks", "libc,hybrid", "--runs", "6", "--metric", "[0-9]+"];
-        said(&[&flags[..], &["--", "sh", "-c", script, none]].concat()).stdout
-    };
-    let all = compare("130");
-    assert!(all.contains("that is what preloading costs"), "{all}");
-    let part = compare("120");
-    assert!(part.contains("Keep libc: it is 1.30x"), "{part}");
-}
-
-/// The rank follows the ratios in the table, even where the medians of the figures are in another
-/// order.
-#[test]
-fn ranks_follow_the_ratios_that_are_printed() {
-    // Over libc, hybrid is better than ticket in all rounds but one, and by the medians of their
-    // figures (31.5 and 31) the order is the reverse.
-    let script = r#"file="$0/of-$OVERLOCK_LOCK"; n=$(cat "$file" 2>/dev/null || echo 1)
-        echo $((n + 1)) > "$file"
-        case "$OVERLOCK_LOCK" in
-            "") set -- 10 10 20 30 40 50 60;;
-            hybrid) set -- 9 9 18 27 36 45 54;;
-            ticket) set -- 10 20 31 31 50 60;;
-            *) set -- 20 40 60 80 100 120;; esac
-        shift $((n - 1)); echo $1"#;
-    let folder = tempfile::tempdir().unwrap();
-    let flags = ["compare", "--locks", "libc,hybrid,ticket", "--runs", "6", "--metric", "[0-9]+"];
-    let rest = ["--json", "--", "sh", "-c", script, folder.path().to_str().unwrap()];
-    let said = said(&[&flags[..], &rest].concat());
-    let points = said.records("point");
-    let figure = |name: &str| -> Vec<f64> {
-        points.iter().map(|point| point[name]["median"].as_f64().unwrap()).collect()
-    };
-    assert_eq!(points.len(), 4, "{said:?}");
-    assert!(figure("of_baseline").is_sorted_by(|a, b| a >= b), "{said:?}");
-    assert!(!figure("value").is_sorted(), "this tells nothing: {said:?}");
-}
-
-#[test]
-fn few_rounds_get_no_verdict() {
-    let flags = ["--locks", "libc,hybrid", "--runs", "3", "--metric", "rate: ([0-9.]+)"];
-    let said = compare(&flags, FIGURE);
-    assert!(said.stdout.contains("3 rounds are too few"), "{}", said.stdout);
-    let said = compare(&["--locks", "libc,hybrid", "--runs", "1"], "true");
-    assert!(said.stdout.contains("1 round is too few"), "{}", said.stdout);
 }
 
 #[test]

@@ -74,12 +74,6 @@ fn counters_say_where_the_program_waited() {
     said(&["run"], "none").ends(0, "No thread waited for a lock that Overlock replaces");
 }
 
-#[test]
-fn locks_of_c11_are_replaced() {
-    let said: Said = real(&["run"], &compile("c11", &[]), &[]).output().unwrap().into();
-    said.ends(0, "Threads waited for mutexes (1 wait)");
-}
-
 /// The program sees its second thread asleep at the mutex, and holds it for 20 ms more.
 #[test]
 fn the_longest_stall_at_a_mutex_is_counted() {
@@ -90,21 +84,6 @@ fn the_longest_stall_at_a_mutex_is_counted() {
             assert!(longest >= 20_000_000, "{lock}, {kind}: {record}");
         }
     }
-}
-
-#[test]
-fn no_verdict_where_no_lock_of_ours_is_waited_for() {
-    let flags = ["compare", "--locks", "libc,hybrid", "--runs", "6"];
-    let semaphore = said(&flags, "semaphore");
-    semaphore.ends(0, "but threads waited for semaphores (1 wait)");
-    let none = said(&flags, "none");
-    none.ends(0, "No thread waited for a lock that Overlock replaces");
-    for said in [semaphore, none] {
-        assert!(said.stdout.contains("No verdict: no thread waited"), "{said:?}");
-    }
-    let mutex = said(&flags, "mutex");
-    assert!(!mutex.stderr.contains("waited for a lock"), "{mutex:?}");
-    assert!(!mutex.stdout.contains("no thread waited"), "{mutex:?}");
 }
 
 /// The counters of the real library are in the records.

@@ -85,16 +85,6 @@ fn locks_of_several_kinds_are_tortured_in_one_run() {
 }
 
 #[test]
-fn faults_that_the_locks_once_had_are_caught() {
-    let bad = "broken-equal-states,broken-early-mark";
-    let said = said(&["torture", "--lock", bad, "--for", "20s", "--json"]);
-    assert_eq!(said.code, Some(1), "{said:?}");
-    let failures = said.records("torture-failure");
-    let failed: Vec<_> = failures.iter().map(|failure| failure["lock"].clone()).collect();
-    assert_eq!(failed, ["broken-equal-states", "broken-early-mark"], "{said:?}");
-}
-
-#[test]
 fn a_run_that_is_fine_can_be_repeated_too() {
     let args = ["torture", "--lock", "hybrid", "--replay", "random:0x5eed:5000:3"];
     let (first, second) = (said(&args), said(&args));

@@ -2,7 +2,7 @@
 //! Does `overlock bench` measure on vCPUs of both engines, explain itself, and refuse what makes no
 //! sense?
 
-use crate::support::{Said, experiment, interrupt, overlock, said, said_until, wait_until};
+use crate::support::{Said, experiment, said, said_until};
 use overlock_sim::POLICIES;
 use overlock_world::locks::LOCKS;
 use overlock_world::workload::Profile;
@@ -10,7 +10,6 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Write, stderr};
-use std::process::Stdio;
 
 /// A run of the laboratory, as short as possible.
 fn lab(engine: &str, more: &[&str]) -> Said {
@@ -186,36 +185,6 @@ fn contention_chooses_the_work_and_the_check_judges() {
 
     let alone = ["--locks", "hybrid", "--pcpus", "1", "--cpus", "1", "--runs", "1", "--check"];
     lab("parked", &alone).ends(2, "--check found nothing to judge");
-}
-
-/// Critical sections are longer than a slice: a vCPU that runs meanwhile finds the lock taken.
-#[test]
-fn a_vcpu_that_finds_the_lock_taken_halts() {
-    let more = ["--locks", "ticket", "--cpus", "2", "--pcpus", "1", "--runs", "1", "--cs", "2ms"];
-    let two = |said: &Said| said.records("point").pop().unwrap_or_else(|| panic!("{said:?}"));
-    let halts = |said: &Said| two(said)["exits"]["halt"].as_u64() > Some(0);
-    let said = lab_until(&[&more[..], &["--json"]].concat(), halts);
-    assert!(halts(&said) && two(&said)["cpus"] == 2, "{said:?}");
-    assert_eq!(two(&said)["exits"]["long-spin"], 0, "{said:?}");
-}
-
-#[test]
-fn ctrl_c_leaves_what_was_measured() {
-    let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("kept.jsonl");
-    let more = ["--locks", "hybrid", "--cs", "0,1us", "--pcpus", "1", "--cpus", "1"];
-    let lists = ["--runs", "1", "--seconds", "1", "--in", "parked", "--out"];
-    let child = overlock(&[&["bench"], &more[..], &lists, &[out.to_str().unwrap()]].concat())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let points = || fs::read_to_string(&out).unwrap_or_default().matches("\"point\"").count();
-    wait_until(|| points() > 0);
-    interrupt(child.id());
-    let said: Said = child.wait_with_output().unwrap().into();
-    said.ends(130, "interrupted; the results are those of what was measured before");
-    assert_eq!(points(), 1, "the second group was cut short");
 }
 
 #[test]

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do the workloads run under every lock, and do their records add up?
 
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::until;
 use overlock_lab::workload::{Profile, run};
 use overlock_lab::{Config, Engine, Error, PmTimerRule};
-use overlock_world::experiment::Experiment;
 use overlock_world::locks::{COMPARATORS, HAND_OVER, LOCKS};
-use overlock_world::{Losses, Run, World};
+use overlock_world::{Losses, Run};
 
 crate::on_both_engines!(
     every_lock_carries_the_micro_workload,
@@ -25,7 +23,6 @@ crate::on_both_engines!(
     slices_are_as_long_as_they_should_be_for_every_lock,
     what_locks_publish_leads_to_the_holder_and_costs_nothing_unless_asked_for,
     a_wake_up_is_measured_and_recorded,
-    an_experiment_file_runs,
 );
 
 fn config(vcpus: u32) -> Config<'static> {
@@ -235,15 +232,4 @@ fn a_wake_up_is_measured_and_recorded<E: Engine>() {
     assert!((1_000..=1_000_000).contains(&record.wake_ns), "{} ns", record.wake_ns);
     let told = Config { wake_ns: Some(12_345), ..config(2) };
     assert_eq!(point::<E>(&told, "micro", "hybrid").wake_ns, 12_345);
-}
-
-fn an_experiment_file_runs<E: Engine + World>() {
-    let text = include_str!("../../../../experiments/micro.toml");
-    let experiment = Experiment::parse("micro", text).unwrap();
-    let plan = experiment.plan(&E::default(), 1, |_| unreachable!()).unwrap();
-    assert_eq!(plan.jobs().count(), 12);
-    for job in plan.jobs() {
-        let run = World::run(&E::default(), job, &AtomicBool::new(false)).unwrap();
-        assert!(run.ops_per_s > 0.0 && run.ops.len() == job.cpus as usize, "{run:?}");
-    }
 }
