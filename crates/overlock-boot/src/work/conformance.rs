@@ -146,8 +146,8 @@ pub(super) fn check<K: Kernel>(plan: Plan<'_>) -> bool {
     }
     if cpus::started() > 1 {
         // Long enough for two CPUs to run at the same time, on however few processors.
-        EACH.store(100_000, Relaxed);
-        let found = (0..50).any(|_| !excludes::<K, NoLock>()) && !tries_truly::<K, NoLock>();
+        EACH.store(20_000, Relaxed);
+        let found = (0..250).any(|_| !excludes::<K, NoLock>()) && !tries_truly::<K, NoLock>();
         fine &= tell("conformance: a lock that excludes no CPU is found", found, "");
     }
     fine

@@ -219,7 +219,7 @@ fn polls_under_xen_are_ended_by_kicks() {
     if !has_xen() {
         return;
     }
-    for point in under_a_hypervisor("xen", "3") {
+    for point in under_a_hypervisor("xen", "1") {
         let count = |event| counted(&point, event);
         assert!(count("kicked") + count("stale") <= count("kicks"), "{point}");
         assert!(count("kicked") > 0, "no vCPU waited: {point}");

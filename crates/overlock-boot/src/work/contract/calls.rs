@@ -28,7 +28,7 @@ const TWICE: u32 = 2;
 /// How often the first CPU is kicked between its look and its halt.
 const TIMES: u32 = 50;
 /// How often at any moment.
-const ROUNDS: u32 = 500;
+const ROUNDS: u32 = 200;
 
 fn until(word: &AtomicU32, is: u32) {
     while word.load(SeqCst) != is {
@@ -158,7 +158,7 @@ pub(super) fn each<K: Kernel>() -> Verdict {
     })
 }
 
-const TURNS: u32 = 5_000;
+const TURNS: u32 = 1_000;
 /// The same where CPUs that halt keep their processors busy: with fewer processors than CPUs, each
 /// turn takes some of the host's time slices.
 const BUSY_TURNS: u32 = 100;

@@ -82,9 +82,9 @@ pub(super) fn p9<K: Kernel>() -> Verdict {
     LATEST.store(0, Relaxed);
     everywhere::<K>(|_| {
         let mut before = K::Aware::now_ns();
-        for round in 0..20_000 {
+        for round in 0..4_000 {
             let latest = LATEST.load(SeqCst);
-            let turned = broken(Sabotage::TurnsBack) && round == 10_000;
+            let turned = broken(Sabotage::TurnsBack) && round == 2_000;
             let now = K::Aware::now_ns() - if turned { 1_000_000_000 } else { 0 };
             BACKWARDS.fetch_or(now < before, Relaxed);
             APART_NS.fetch_max(latest.saturating_sub(now), Relaxed);
