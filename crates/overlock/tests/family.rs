@@ -78,10 +78,9 @@ macro_rules! condition {
 
             #[test]
             fn notifies() {
-                family::notifies::<$subject>($takers, 600, LIMIT).unwrap();
-                family::broadcasts::<$subject>($takers, 300, LIMIT).unwrap();
+                family::notifies::<$subject>($takers, 200, LIMIT).unwrap();
+                family::broadcasts::<$subject>($takers, 100, LIMIT).unwrap();
             }
-
         }
     )*};
 }

@@ -17,7 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { THREADS = 4, ROUNDS = 20000 };
+enum { THREADS = 4, ROUNDS = 5000 };
 
 static const struct {
     const char *name;

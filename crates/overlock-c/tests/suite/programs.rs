@@ -19,14 +19,25 @@ fn works(language: Language, source: &str, library: &Path) {
     }
 }
 
-#[test]
-fn threads_of_a_c_program_share_every_lock() {
-    works(C, "tests/c/locks.c", &support::static_library());
+macro_rules! work {
+    ($($name:ident: $language:ident, $source:literal;)*) => {$(
+        #[test]
+        fn $name() {
+            works($language, $source, &support::static_library());
+        }
+    )*};
 }
 
-#[test]
-fn threads_of_a_c_program_read_write_and_wait() {
-    works(C, "tests/c/waits.c", &support::static_library());
+work! {
+    threads_of_a_c_program_share_every_lock: C, "tests/c/locks.c";
+    threads_of_a_c_program_read_write_and_wait: C, "tests/c/waits.c";
+    // A deadline that is met late would outlast the time a program has here.
+    deadlines_are_on_the_programs_clock: C, "tests/c/clocks.c";
+    no_thread_halts_when_waiting_is_off: C, "tests/c/spins.c";
+    processes_share_a_lock_in_mapped_memory: C, "tests/c/shared.c";
+    processes_share_a_mutex_whose_holders_die: C, "tests/c/robust.c";
+    the_standard_library_s_guards_take_the_cpp_classes: CXX, "tests/c/locks.cpp";
+    a_lock_that_is_unlocked_while_it_is_free_stays_free: C, "tests/c/free.c";
 }
 
 #[test]
@@ -38,12 +49,6 @@ fn a_writer_that_only_reads_is_noticed() {
     let out = support::run(&Command::new(program));
     assert_eq!(out.status.code(), Some(1), "{out:?}");
     assert!(String::from_utf8_lossy(&out.stderr).contains("not so: one == other"), "{out:?}");
-}
-
-/// A deadline that is met late would outlast the time a program has here.
-#[test]
-fn deadlines_are_on_the_programs_clock() {
-    works(C, "tests/c/clocks.c", &support::static_library());
 }
 
 #[test]
@@ -250,11 +255,6 @@ fn the_locks_make_the_system_calls_that_the_readme_names() {
     assert_eq!(out.status.signal(), Some(libc::SIGSYS), "{out:?}");
 }
 
-#[test]
-fn no_thread_halts_when_waiting_is_off() {
-    works(C, "tests/c/spins.c", &support::static_library());
-}
-
 /// Runs a program that unloads a library while a thread that has used its locks lives on. The
 /// library is linked with these options too.
 fn outlives(compiler: Compiler, options: &[&str]) -> Output {
@@ -290,16 +290,6 @@ fn a_library_that_leaves_its_key_behind_is_noticed() {
 }
 
 #[test]
-fn processes_share_a_lock_in_mapped_memory() {
-    works(C, "tests/c/shared.c", &support::static_library());
-}
-
-#[test]
-fn processes_share_a_mutex_whose_holders_die() {
-    works(C, "tests/c/robust.c", &support::static_library());
-}
-
-#[test]
 fn a_death_that_is_not_reported_is_noticed() {
     let folder = tempfile::tempdir().expect("a folder for the program");
     let source = support::package().join("tests/c/robust.c");
@@ -308,16 +298,6 @@ fn a_death_that_is_not_reported_is_noticed() {
     let out = support::run_faulty(&Command::new(program));
     // It is told of no death, or waits for a dead holder until `timeout` ends it.
     assert!(matches!(out.status.code(), Some(1 | 124)), "{out:?}");
-}
-
-#[test]
-fn the_standard_library_s_guards_take_the_cpp_classes() {
-    works(CXX, "tests/c/locks.cpp", &support::static_library());
-}
-
-#[test]
-fn a_lock_that_is_unlocked_while_it_is_free_stays_free() {
-    works(C, "tests/c/free.c", &support::static_library());
 }
 
 /// The Rust half of `examples/both.c`.

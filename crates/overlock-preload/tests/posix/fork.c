@@ -173,7 +173,7 @@ CASE(atfork_handlers_keep_a_busy_mutex_whole)
 
 	EQ(pthread_atfork(lock_busy, unlock_busy, unlock_busy), 0);
 	start_busy_threads(threads);
-	for (int round = 0; round < 100; round++) {
+	for (int round = 0; round < 40; round++) {
 		pid_t child = fork();
 
 		if (child == 0) {
@@ -194,7 +194,7 @@ CASE(grandchild)
 
 	EQ(pthread_atfork(lock_busy, unlock_busy, unlock_busy), 0);
 	start_busy_threads(threads);
-	for (int round = 0; round < 10; round++) {
+	for (int round = 0; round < 5; round++) {
 		pid_t child = fork();
 
 		if (child == 0) {
@@ -202,7 +202,7 @@ CASE(grandchild)
 
 			stop = 0;
 			start_busy_threads(childs);
-			for (int i = 0; i < 5; i++) {
+			for (int i = 0; i < 3; i++) {
 				pid_t grandchild = fork();
 
 				if (grandchild == 0) {
@@ -304,7 +304,7 @@ CASE(any_thread_may_fork)
 	pthread_t threads[4];
 
 	start_busy_threads(threads);
-	for (int i = 0; i < 20; i++)
+	for (int i = 0; i < 8; i++)
 		elsewhere(fork_and_use, NULL);
 	stop_busy_threads(threads);
 }
@@ -314,7 +314,7 @@ CASE(vfork_and_exec)
 	pthread_t threads[4];
 
 	start_busy_threads(threads);
-	for (int i = 0; i < 20; i++) {
+	for (int i = 0; i < 8; i++) {
 		char *arguments[] = { "true", NULL };
 		pid_t child;
 
@@ -376,7 +376,7 @@ CASE(child_of_a_bare_clone)
 		return;
 	}
 	start_busy_threads(threads);
-	for (int round = 0; round < 20; round++) {
+	for (int round = 0; round < 8; round++) {
 		pid_t child;
 
 		lock_busy();

@@ -87,7 +87,7 @@ fn skips(said: &str) -> impl Iterator<Item = &str> {
 #[test]
 fn what_a_program_skips_is_seen() {
     let output = Command::new("sh")
-        .args(["-c", "ulimit -v 40000 && exec \"$0\" more_threads_than_numbers_wait_for_a_mutex"])
+        .args(["-c", "ulimit -v 40000 && exec \"$0\" more_threads_than_numbers_wait"])
         .arg(program("outside.c"))
         .output()
         .expect("a shell");
@@ -96,34 +96,36 @@ fn what_a_program_skips_is_seen() {
     assert!(skips(&said).any(|line| line.contains("no room for more than")), "{said}");
 }
 
-#[test]
-fn mutexes() {
-    conforms_and_passes_on("mutex.c");
+macro_rules! sources {
+    ($($name:ident: $check:ident($source:literal);)*) => {$(
+        #[test]
+        fn $name() {
+            $check($source);
+        }
+    )*};
 }
 
-#[test]
-fn timed_locks() {
-    conforms_and_passes_on("timed.c");
-}
-
-#[test]
-fn mutexes_under_stress() {
-    conforms("stress.c");
-}
-
-#[test]
-fn conditions() {
-    conforms_and_passes_on("cond.c");
-}
-
-#[test]
-fn cancellation() {
-    conforms_and_passes_on("cancel.c");
-}
-
-#[test]
-fn fork() {
-    conforms("fork.c");
+sources! {
+    mutexes: conforms_and_passes_on("mutex.c");
+    timed_locks: conforms_and_passes_on("timed.c");
+    mutexes_under_stress: conforms("stress.c");
+    conditions: conforms_and_passes_on("cond.c");
+    cancellation: conforms_and_passes_on("cancel.c");
+    fork: conforms("fork.c");
+    robust_inheriting_and_shared: conforms_and_passes_on("special.c");
+    spin_locks: conforms_and_passes_on("spin.c");
+    read_write_locks: conforms_and_passes_on("rwlock.c");
+    c11: conforms_and_passes_on("c11.c");
+    calls_that_stay_libcs: conforms_and_passes_on("passed_on.c");
+    what_libc_tolerates: conforms("tolerated.c");
+    versions_of_symbols: conforms("versions.c");
+    fields_that_programs_read: conforms("fields.c");
+    threads_that_cannot_queue: conforms_one_by_one("outside.c");
+    sandboxes_of_known_calls: conforms("allowed.c");
+    sandboxes: conforms("sandboxed.c");
+    handlers_that_leave_a_wait: conforms("jumps.c");
+    jumps_between_stacks: conforms("coroutines.c");
+    mutexes_that_processes_share_without_saying_so: conforms("unshared.c");
 }
 
 /// As on kernels before 4.14, with pages larger than 4 KiB, and under emulators.
@@ -141,74 +143,8 @@ fn fork_where_the_kernel_clears_no_memory() {
 }
 
 #[test]
-fn robust_inheriting_and_shared() {
-    conforms_and_passes_on("special.c");
-}
-
-#[test]
-fn spin_locks() {
-    conforms_and_passes_on("spin.c");
-}
-
-#[test]
-fn read_write_locks() {
-    conforms_and_passes_on("rwlock.c");
-}
-
-#[test]
-fn c11() {
-    conforms_and_passes_on("c11.c");
-}
-
-#[test]
-fn calls_that_stay_libcs() {
-    conforms_and_passes_on("passed_on.c");
-}
-
-#[test]
 fn cxx() {
     if has_cxx() {
         conforms("cxx.cc");
     }
-}
-
-#[test]
-fn what_libc_tolerates() {
-    conforms("tolerated.c");
-}
-
-#[test]
-fn versions_of_symbols() {
-    conforms("versions.c");
-}
-
-#[test]
-fn fields_that_programs_read() {
-    conforms("fields.c");
-}
-
-#[test]
-fn threads_that_cannot_queue() {
-    conforms_one_by_one("outside.c");
-}
-
-#[test]
-fn sandboxes() {
-    conforms("sandboxed.c");
-    conforms("allowed.c");
-}
-
-#[test]
-fn handlers_that_leave_a_wait() {
-    conforms("jumps.c");
-}
-
-#[test]
-fn jumps_between_stacks() {
-    conforms("coroutines.c");
-}
-
-#[test]
-fn mutexes_that_processes_share_without_saying_so() {
-    conforms("unshared.c");
 }
