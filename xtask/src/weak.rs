@@ -8,7 +8,6 @@
 //! |---|---|---|
 //! | miri | the interpreter finds no undefined behaviour, with stores that other threads see late | more than two threads that count, on `Native` |
 //! | aarch64 code | the compiler emits for each verb what its ordering requires and nothing stronger ([`mod@code`]) | the slow halves |
-//! | aarch64 slow halves | no steal in them does more than acquire ([`sites`]) | their other orderings |
 //! | aarch64 suites | the library works with that processor's atomic instructions, sizes and system calls | reordering: the emulator cannot reorder more than its host |
 
 use std::path::{Path, PathBuf};
@@ -19,7 +18,6 @@ use anyhow::Result;
 use crate::{root, run};
 
 mod code;
-mod sites;
 mod toolchain;
 
 use toolchain::Toolchain;
@@ -49,7 +47,6 @@ pub(crate) fn check() -> Result<bool> {
         Ok(toolchain) => {
             println!("aarch64 compiler: {toolchain}");
             parts.push(("aarch64 code", code(&toolchain)?));
-            parts.push(("aarch64 slow halves", slow_halves(&toolchain)?));
             parts.push(("aarch64 suites", suites(&toolchain)?));
         }
         Err(reason) => {
@@ -94,24 +91,6 @@ fn miri() -> Result<Outcome> {
     Ok(run(&mut command)?.into())
 }
 
-/// Makes a command that compiles the probes, without the kind of output. The library must have been
-/// built.
-fn probes(toolchain: &Toolchain, features: &str) -> Command {
-    let built = built(toolchain);
-    let mut rustc = toolchain.rustc();
-    rustc.args(["--edition=2024", "-Copt-level=3", "--target", TARGET]);
-    rustc.arg(format!("-Ctarget-feature={features}"));
-    rustc.arg(format!("--extern=overlock={}", built.join("liboverlock.rlib").display()));
-    rustc.arg(format!("-Ldependency={}", built.join("deps").display()));
-    rustc.arg(root().join("crates/overlock/tests/code/probes.rs"));
-    rustc
-}
-
-/// Returns the folder of the library for aarch64 and the probes.
-fn built(toolchain: &Toolchain) -> PathBuf {
-    toolchain.target_dir().join(TARGET).join("release")
-}
-
 /// Compiles the probes for each kind of atomic instruction and checks the orderings in them.
 fn code(toolchain: &Toolchain) -> Result<Outcome> {
     let mut cargo = toolchain.cargo();
@@ -119,9 +98,15 @@ fn code(toolchain: &Toolchain) -> Result<Outcome> {
     if !run(cargo.args(["--target", TARGET]))? {
         return Ok(Failed);
     }
-    let assembly = built(toolchain).join("probes.s");
+    let built = toolchain.target_dir().join(TARGET).join("release");
+    let assembly = built.join("probes.s");
     for kind in code::KINDS {
-        let mut rustc = probes(toolchain, kind.features);
+        let mut rustc = toolchain.rustc();
+        rustc.args(["--edition=2024", "-Copt-level=3", "--target", TARGET]);
+        rustc.arg(format!("-Ctarget-feature={}", kind.features));
+        rustc.arg(format!("--extern=overlock={}", built.join("liboverlock.rlib").display()));
+        rustc.arg(format!("-Ldependency={}", built.join("deps").display()));
+        rustc.arg(root().join("crates/overlock/tests/code/probes.rs"));
         // Quietly, because the compiler warns that the option against function calls is unstable.
         toolchain::succeeds(rustc.args(["--crate-type=lib", "--emit=asm", "-o"]).arg(&assembly))?;
         match code::check(&std::fs::read_to_string(&assembly)?, kind) {
@@ -135,30 +120,7 @@ fn code(toolchain: &Toolchain) -> Result<Outcome> {
     Ok(Passed)
 }
 
-/// Links the probes and checks the steals in the slow halves.
-fn slow_halves(toolchain: &Toolchain) -> Result<Outcome> {
-    for tool in [LINKER, "aarch64-linux-gnu-objdump", "aarch64-linux-gnu-addr2line"] {
-        if !is_present(&[tool]) {
-            return Ok(no_linker(tool));
-        }
-    }
-    let library = built(toolchain).join("libprobes.so");
-    let mut rustc = probes(toolchain, code::KINDS[0].features);
-    rustc.args(["--crate-type=cdylib", "-Cdebuginfo=1"]).arg(format!("-Clinker={LINKER}"));
-    toolchain::succeeds(rustc.arg("-o").arg(&library))?;
-    let checked = sites::check(&library);
-    match &checked {
-        Ok(said) => println!("slow halves: {said}"),
-        Err(wrong) => println!("slow halves: {wrong:#}"),
-    }
-    Ok(checked.is_ok().into())
-}
-
 const LINKER: &str = "aarch64-linux-gnu-gcc";
-
-fn no_linker(tool: &str) -> Outcome {
-    Skipped(format!("there is no {tool} (install gcc-aarch64-linux-gnu)"))
-}
 
 /// The suites of `overlock` that run the compiled locks on threads.
 const SUITES: [&str; 7] =
@@ -186,7 +148,7 @@ fn suites(toolchain: &Toolchain) -> Result<Outcome> {
         return Ok(run(&mut cargo)?.into());
     }
     if !is_present(&[LINKER]) {
-        return Ok(no_linker(LINKER));
+        return Ok(Skipped(format!("there is no {LINKER} (install gcc-aarch64-linux-gnu)")));
     }
     let emulators = ["qemu-aarch64", "qemu-aarch64-static"];
     let Some(emulator) = emulators.into_iter().find(|name| is_present(&[name])) else {

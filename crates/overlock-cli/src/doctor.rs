@@ -91,9 +91,6 @@ pub(crate) fn main(args: &DoctorArgs) -> Result<Outcome> {
         restartable_sequences(),
         slice_extension(),
         preload_library(),
-        tool("gcc", "the tests of the C library need a C compiler: install gcc"),
-        tool("clang", "the C header is tested with it where it is present: install clang"),
-        tool("valgrind", "instruction counts of the fast paths need it: install valgrind"),
     ];
     findings.extend(engines());
     if args.json {
@@ -272,13 +269,6 @@ fn preload_library() -> Finding {
         Ok(path) => Finding::new("preload library", path.display().to_string()),
         Err(error) => Finding::new("preload library", "not found")
             .advise(true, format!("`run` and `compare` need it: {error:#}")),
-    }
-}
-
-fn tool(name: &'static str, advice: &str) -> Finding {
-    match overlock_launch::find(name) {
-        Ok(path) => Finding::new(name, path.display().to_string()),
-        Err(_) => Finding::new(name, "absent").advise(true, advice),
     }
 }
 

@@ -110,13 +110,6 @@ const KINDS: &[Kind] = &[
         },
     },
     Kind {
-        name: "reproduced",
-        heading: "Published figures beside ours",
-        group: Some("experiment"),
-        hidden: &[],
-        fields: PUBLISHED,
-    },
-    Kind {
         name: "published",
         heading: "Published figures beside ours",
         group: Some("experiment"),
@@ -130,17 +123,6 @@ const KINDS: &[Kind] = &[
             "world",
         ],
         fields: PUBLISHED,
-    },
-    Kind {
-        name: "instructions",
-        heading: "What an uncontended lock and unlock execute",
-        group: Some("experiment"),
-        hidden: &[],
-        fields: fields! {
-            "lock" "lock" Plain "";
-            "of_operation" "of an operation" Share "the part of an operation that they take";
-            "operation_ns" "operation" Nanos "the length of an operation";
-        },
     },
     Kind {
         name: "what-if",
@@ -178,35 +160,6 @@ const KINDS: &[Kind] = &[
             "value" "was" Plain "the median, and its interval";
             "verdict" "verdict" Plain "unclear: only the median misses the limit";
             "note" "note" Plain "";
-        },
-    },
-    Kind {
-        name: "ranks",
-        heading: "Whether laboratory and simulator rank the locks alike",
-        group: None,
-        hidden: &[],
-        fields: fields! {
-            "workload" "workload" Plain "";
-            "cpus" "vCPUs" Count "";
-            "rank_agreement" "rank agreement" Plain "Spearman's correlation: 1 is the same";
-            "within_a_quarter" "within 1/4" Count "points that differ by less than a quarter";
-            "points" "points" Count "";
-        },
-    },
-    Kind {
-        name: "validated",
-        heading: "The laboratory and the simulator",
-        group: Some("workload"),
-        hidden: &[],
-        fields: fields! {
-            "lock" "lock" Plain "";
-            "policy" "policy" Plain "";
-            "cpus" "vCPUs" Count "";
-            "ratio" "sim/lab" Plain "the simulator's throughput over the laboratory's";
-            "sim_ops_per_s" "simulator" Count "operations per second";
-            "lab_ops_per_s" "laboratory" Count "operations per second: the median";
-            "lab_low" "low" Count "the lower end of its interval";
-            "lab_high" "high" Count "the upper end of its interval";
         },
     },
     Kind {

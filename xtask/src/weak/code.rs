@@ -41,22 +41,22 @@ const STEALING: [&str; 4] = [
 ];
 
 /// The probe with a CAS that is too strong, which the check must refuse.
-pub(super) const TOO_STRONG: &str = "strong_try_lock";
+const TOO_STRONG: &str = "strong_try_lock";
 
 /// Ten locks with three verbs each.
 const PROBES: usize = 30;
 
 /// The order that the memory accesses of some code impose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Order {
+struct Order {
     acquires: bool,
     releases: bool,
 }
 
-pub(super) const RELAXED: Order = Order { acquires: false, releases: false };
-pub(super) const ACQUIRE: Order = Order { acquires: true, releases: false };
+const RELAXED: Order = Order { acquires: false, releases: false };
+const ACQUIRE: Order = Order { acquires: true, releases: false };
 const RELEASE: Order = Order { acquires: false, releases: true };
-pub(super) const BOTH: Order = Order { acquires: true, releases: true };
+const BOTH: Order = Order { acquires: true, releases: true };
 
 impl BitOr for Order {
     type Output = Self;
@@ -70,7 +70,7 @@ impl BitOr for Order {
 const SINGLE: [&str; 7] = ["cas", "swp", "ldadd", "ldclr", "ldeor", "ldset", "stadd"];
 
 /// Returns what an instruction orders. Barriers of any kind count as everything: a lock needs none.
-pub(super) fn order(instruction: &str) -> Order {
+fn order(instruction: &str) -> Order {
     let mut words = instruction.split_whitespace();
     let name = words.next().unwrap_or_default();
     if let Some(helper) = words.next().and_then(|operand| operand.strip_prefix("__aarch64_")) {
