@@ -377,38 +377,6 @@ fn work_halves_the_count_and_ends_it() {
 }
 
 #[test]
-fn an_old_ipi_is_forgotten() {
-    for (age, verdict) in [
-        (Nanos::from_millis(50), Verdict::To(Vcpu(1), Chosen::OwesIpi)),
-        (Nanos::from_millis(51), Verdict::Stay(Missed::PolicyNever)),
-    ] {
-        let mut policy = IpiFirst::new(2, Stay);
-        policy.notice(Nanos(0), Notice::Ipi { from: Vcpu(0), to: Vcpu(1) });
-        let candidates = [unfit(Skipped::Itself), ready(false)];
-        let view = View::new(age, 1, &candidates);
-        let mut trace = Trace::new(2);
-        assert_eq!(policy.on_spin(&Spin::reported(Vcpu(0)), &view, &mut trace), verdict);
-    }
-}
-
-#[test]
-fn an_ipi_that_was_answered_is_no_debt() {
-    let candidates = [unfit(Skipped::Itself), ready(false)];
-    for (notice, verdict) in [
-        (None, Verdict::To(Vcpu(1), Chosen::OwesIpi)),
-        (Some(Notice::Answered(Vcpu(1))), Verdict::Stay(Missed::PolicyNever)),
-        (Some(Notice::Worked(Vcpu(1))), Verdict::To(Vcpu(1), Chosen::OwesIpi)),
-    ] {
-        // The receiver runs when it is interrupted, answers, and is preempted later.
-        let mut policy = IpiFirst::new(2, Stay);
-        policy.notice(Nanos(0), Notice::Ipi { from: Vcpu(0), to: Vcpu(1) });
-        notice.into_iter().for_each(|notice| policy.notice(Nanos(1), notice));
-        let (chosen, _) = ask(&mut policy, &Spin::reported(Vcpu(0)), &candidates);
-        assert_eq!(chosen, verdict, "{notice:?}");
-    }
-}
-
-#[test]
 fn a_hint_whose_first_waits_ahead_of_its_share_lets_whoever_lags_run() {
     // vcpu0 spins; vcpu1 holds the lock, and vcpu2 waits for it in a running loop.
     let (ahead, running) = (unfit(Skipped::AheadOfShare), unfit(Skipped::Running));

@@ -87,7 +87,9 @@ mod tests {
         assert_eq!(known, [4, 3, 2, 0], "the fifth is forgotten");
         assert!(debts.owes(to, Vcpu(0), now) && !debts.owes(to, Vcpu(1), now));
         assert!(debts.debtors(Vcpu(3), now).eq([to]));
-        assert!(!debts.pending(to, Nanos(7) + WINDOW));
+        assert!(debts.pending(to, Nanos(6) + WINDOW) && !debts.pending(to, Nanos(7) + WINDOW));
+        debts.notice(now, Notice::Worked(to));
+        assert!(debts.pending(to, now), "it may have worked without an answer");
         debts.notice(now, Notice::Answered(to));
         assert!(!debts.pending(to, now));
     }
