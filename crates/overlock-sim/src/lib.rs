@@ -11,6 +11,7 @@ mod kind;
 mod lock_model;
 mod machine;
 mod memory;
+mod notes;
 pub mod performance;
 mod plan;
 mod platform;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The memory of a run.
 
-/// How many locks a CPU can note. Any two locks may share a place.
+/// How many locks a CPU can note.
 pub(crate) const NOTES: usize = 2;
 
 /// Where the slots and the table of a run lie.
@@ -14,6 +14,6 @@ pub(crate) struct Memory {
     pub(crate) table_offset: u32,
     /// The entries of the table, for the oracle of residues: their offsets and first contents.
     pub(crate) table_entries: Vec<(u32, u32)>,
-    /// The locks that each CPU notes that it reads (`overlock::platform::Bias`): cells.
+    /// The read-write locks that CPUs note that they read: a row for each CPU.
     pub(crate) notes: *const (),
 }

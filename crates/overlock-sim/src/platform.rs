@@ -23,10 +23,10 @@ use std::sync::atomic::Ordering;
 use overlock::atomic::Atomic;
 use overlock::platform::{Bias, BiasPace, Bucket, CheapRelease, Costs, Cpu, Platform, Slot};
 
-use crate::arena::Arena;
 use crate::cell::{Cell32, Numbers, Renumbered};
 use crate::machine::calls::{self, Word};
 use crate::machine::wait::{self, Whom};
+use crate::notes::name;
 
 /// How CPUs wait for each other.
 pub(crate) trait Waiting: Send + Sync + std::fmt::Debug + 'static {
@@ -38,7 +38,7 @@ pub(crate) trait Waiting: Send + Sync + std::fmt::Debug + 'static {
     const CHEAP: bool = false;
     /// Whether `membarrier` does what it promises.
     const FENCES: bool = true;
-    /// Whether kicks arrive.
+    /// Whether kicks of all waiters at once arrive.
     const KICKS: bool = true;
     /// See [`Platform::waits`].
     const ON: bool = Self::WAITS;
@@ -64,7 +64,7 @@ pub(crate) struct Cheap;
 /// Like [`Cheap`], but `membarrier` does nothing.
 #[derive(Debug)]
 pub(crate) struct Unfenced;
-/// Like [`ByAddress`], but kicks are lost.
+/// Like [`ByAddress`], but kicks of all waiters at once are lost.
 #[derive(Debug)]
 pub(crate) struct Kickless;
 /// CPUs could halt, but waiting is switched off.
@@ -118,7 +118,7 @@ impl Waiting for SpinOnly {
     type Word = Word<u32>;
 }
 
-/// Like [`ByNumber`], on nodes whose states are numbered wrongly.
+/// Like [`ByNumber`], with cells that are numbered wrongly.
 #[derive(Debug)]
 pub(crate) struct Misnumbered<N>(PhantomData<N>);
 
@@ -170,11 +170,6 @@ unsafe impl<W: Waiting> CheapRelease<W::Word, Word<u16>> for Sequences<W> {
 #[derive(Debug)]
 pub(crate) struct Noted;
 
-/// The name of a lock in a note.
-fn name<T>(word: *const T) -> u32 {
-    Arena::offset(word.addr()) | 1 << 31
-}
-
 // SAFETY: `enter` and `leave` are sequences, which `membarrier` cuts off, where it does what it
 // promises; a note is taken by one of `leave`, `retract` and `take`, which change the same cell.
 unsafe impl<W: Waiting> Bias<Inject<W>> for Noted {
@@ -185,7 +180,8 @@ unsafe impl<W: Waiting> Bias<Inject<W>> for Noted {
     #[track_caller]
     fn enter(word: &W::Word, biased: u32) -> bool {
         let name = name(word);
-        let Some(place) = calls::own_note(name) else { return false };
+        let Some(cpu) = calls::notes_of() else { return false };
+        let place = calls::notes().own(cpu, name);
         calls::begin_sequence();
         word.load(Ordering::Acquire) & biased != 0
             && place.load(Ordering::Relaxed) == 0
@@ -195,7 +191,8 @@ unsafe impl<W: Waiting> Bias<Inject<W>> for Noted {
     #[track_caller]
     fn leave(word: &W::Word, biased: u32) -> bool {
         let name = name(word);
-        let Some(place) = calls::own_note(name) else { return false };
+        let Some(cpu) = calls::notes_of() else { return false };
+        let place = calls::notes().own(cpu, name);
         calls::begin_sequence();
         word.load(Ordering::Acquire) & biased != 0
             && place.load(Ordering::Relaxed) == name
@@ -203,10 +200,7 @@ unsafe impl<W: Waiting> Bias<Inject<W>> for Noted {
     }
 
     fn retract(word: *const W::Word) -> bool {
-        let name = name(word);
-        calls::own_note(name).is_some_and(|place| {
-            place.compare_exchange(name, 0, Ordering::Release, Ordering::Relaxed).is_ok()
-        })
+        calls::notes_of().is_some_and(|cpu| calls::notes().retract(cpu, name(word)))
     }
 
     fn cut_off() {
@@ -214,12 +208,7 @@ unsafe impl<W: Waiting> Bias<Inject<W>> for Noted {
     }
 
     fn take(word: *const W::Word) -> u32 {
-        let name = name(word);
-        let takes = |place: &&Word<u32>| {
-            place.load(Ordering::Relaxed) == name
-                && place.compare_exchange(name, 0, Ordering::Acquire, Ordering::Relaxed).is_ok()
-        };
-        calls::notes(name).filter(takes).count() as u32
+        calls::notes().take(name(word))
     }
 
     fn pace(kept: &BiasPace) -> Option<&BiasPace> {

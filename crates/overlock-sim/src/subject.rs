@@ -3,7 +3,6 @@
 
 use std::ptr;
 
-use overlock::atomic::ConstAtomic;
 use overlock::counters::{Class, Event};
 use overlock::platform::{Bucket, Slot};
 use overlock::{ConstLock, Hybrid, Queued, RawFairLock, RawLock, RawTimedLock, TestAndSet};
@@ -13,6 +12,7 @@ use crate::cell::Cell32;
 use crate::kind::{Kind, Layout, Promise, Role, Survives, Verbs};
 use crate::machine::calls::{self, Word};
 use crate::memory::{Memory, NOTES};
+use crate::notes::Row;
 use crate::platform::{ByNumber, Inject, Waiting};
 use crate::world::{Hold, World};
 use overlock_world::Rng;
@@ -247,6 +247,6 @@ fn lay_out<W: Waiting>(arena: &mut Arena, world: &World) -> Memory {
     let foreign = table_entries.iter().filter(|&&(_, contents)| contents == FOREIGN).count();
     assert_eq!(foreign, world.buckets * world.foreign, "each entry has a place in the list");
     let slot_bytes = size_of::<Slot<W::Word>>();
-    let notes = arena.put_all(world.cpus, || [const { Word::<u32>::ZERO }; NOTES]).as_ptr().cast();
+    let notes = arena.put_all(world.cpus, Row::<Word<u32>, NOTES>::new).as_ptr().cast();
     Memory { slots, slot_bytes, table, buckets: world.buckets, table_offset, table_entries, notes }
 }

@@ -15,6 +15,7 @@ use crate::engine::{self, Core, Cost, Home, Observer, Touch};
 use crate::failure::Oracle;
 use crate::faults::Fault;
 use crate::memory::NOTES;
+use crate::notes::Rows;
 use crate::trace::What;
 
 /// The cost of asking for the time or of yielding to another CPU, in nanoseconds.
@@ -257,24 +258,21 @@ pub(crate) fn slot<C: Atomic<u32>>(cpu: Cpu) -> &'static Slot<C> {
     unsafe { &*slot.cast::<Slot<C>>() }
 }
 
-/// The places of all CPUs in which they note locks with this name.
-pub(crate) fn notes(name: u32) -> impl Iterator<Item = &'static Word<u32>> {
-    // Names differ by the lines of their locks.
-    with(|m| m.notes()).iter().map(move |row| &row[name as usize / 64 % NOTES])
+/// The read-write locks that CPUs note that they read.
+pub(crate) fn notes() -> Rows<Word<u32>, NOTES> {
+    with(|m| m.notes())
 }
 
 impl Machine {
-    /// What each CPU has noted that it reads.
-    pub(super) fn notes(&self) -> &'static [[Word<u32>; NOTES]] {
+    pub(super) fn notes(&self) -> Rows<Word<u32>, NOTES> {
         // SAFETY: `Subject::lay_out` has put a row of these cells there for each CPU of this run.
-        unsafe { std::slice::from_raw_parts(self.memory.notes.cast(), self.cpus.len()) }
+        Rows(unsafe { std::slice::from_raw_parts(self.memory.notes.cast(), self.cpus.len()) })
     }
 }
 
-/// The one of the running CPU, if the CPU has a number.
-pub(crate) fn own_note(name: u32) -> Option<&'static Word<u32>> {
-    let cpu = with(|m| number_of(m).map(|_| m.cpu()))?;
-    notes(name).nth(cpu)
+/// The running CPU's place among those that have notes: none if it has no number.
+pub(crate) fn notes_of() -> Option<usize> {
+    with(|m| number_of(m).map(|_| m.cpu()))
 }
 
 /// The table of waiters.

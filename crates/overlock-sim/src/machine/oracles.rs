@@ -13,6 +13,7 @@ use crate::lock_model::{
 };
 use crate::machine::calls::Word;
 use crate::memory::NOTES;
+use crate::notes::Row;
 use crate::trace::What;
 use crate::world::{Hold, Verb};
 
@@ -326,7 +327,7 @@ impl Machine {
     }
 
     /// Whether a CPU that asks for a lock is past its deadline, so that it may give up.
-    fn is_late(&self, cpu: usize, lock: usize) -> bool {
+    pub(super) fn is_late(&self, cpu: usize, lock: usize) -> bool {
         let state = &self.cpus[cpu];
         let asks = |op: &&Op| op.lock == lock && op.verb.is_some();
         let deadline = state.ops.iter().find(asks).and_then(|op| op.deadline);
@@ -351,8 +352,8 @@ impl Machine {
                 return self.fail(Some(lock), Oracle::Residue, text);
             }
         }
-        let has_noted = |row: &[Word<u32>; NOTES]| row.iter().any(|place| place.peek() != 0);
-        if let Some(cpu) = self.notes().iter().position(has_noted) {
+        let has_noted = |row: &Row<Word<u32>, NOTES>| row.0.iter().any(|place| place.peek() != 0);
+        if let Some(cpu) = self.notes().0.iter().position(has_noted) {
             let text = format!("no CPU reads, but cpu {cpu} has noted that it does");
             return self.fail(None, Oracle::Residue, text);
         }

@@ -27,7 +27,8 @@ use super::machine::calls::{
     self, Timed, call, is_on_host, long_spin, relax, spend, sync, with, work,
 };
 use super::memory;
-use super::notes::Notes;
+use super::notes::{Notes, this_vcpu};
+use crate::notes::name;
 
 /// The least number of buckets of the table of halted vCPUs, 15 entries each.
 const BUCKETS: usize = 256;
@@ -148,24 +149,23 @@ platform!(false, spinning);
 #[derive(Clone, Copy, Debug)]
 pub struct Noted;
 
-// SAFETY: a sequence of `Notes` stores only if none was cut off since it began, and its last look
-// and its store are one step of the machine. A note is taken by one of `leave`, `retract` and
-// `take`, which change the same cell.
+// SAFETY: `Notes::sequence` stores only if no sequence was cut off since it began. A note is taken
+// by one of `leave`, `retract` and `take`, which change the same cell.
 unsafe impl Bias<OnHost<true>> for Noted {
     const EXISTS: bool = true;
     type Pace = BiasPace;
     const NEW: BiasPace = BiasPace::new();
 
     fn enter(word: &Timed<u32>, biased: u32) -> bool {
-        Tables::of_run().notes.enter(word, biased)
+        Tables::of_run().notes.sequence(word, biased, [0, name(word)])
     }
 
     fn leave(word: &Timed<u32>, biased: u32) -> bool {
-        Tables::of_run().notes.leave(word, biased)
+        Tables::of_run().notes.sequence(word, biased, [name(word), 0])
     }
 
     fn retract(word: *const Timed<u32>) -> bool {
-        Tables::of_run().notes.retract(word)
+        Tables::of_run().notes.rows.retract(this_vcpu(), name(word))
     }
 
     fn cut_off() {
@@ -173,7 +173,7 @@ unsafe impl Bias<OnHost<true>> for Noted {
     }
 
     fn take(word: *const Timed<u32>) -> u32 {
-        Tables::of_run().notes.take(word)
+        Tables::of_run().notes.rows.take(name(word))
     }
 
     fn pace(kept: &BiasPace) -> Option<&BiasPace> {

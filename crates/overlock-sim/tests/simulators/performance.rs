@@ -210,7 +210,7 @@ fn a_kick_takes_effect_half_way_and_waking_a_sleeper_takes_the_kicker_longer() {
             times[0].store(vcpu.now_ns(), Relaxed);
             vcpu.kick(1);
             times[1].store(vcpu.now_ns(), Relaxed);
-            // Nobody sleeps there any more.
+            // vCPU 1 does not sleep any more.
             vcpu.kick(1);
             times[2].store(vcpu.now_ns(), Relaxed);
         } else {

@@ -264,10 +264,11 @@ impl Machine<'_> {
         self.plan(vcpu);
     }
 
-    /// Interrupts every other vCPU that runs, on behalf of `vcpu`, which waits until all have been.
+    /// Interrupts every other vCPU of the guest that runs, on behalf of `vcpu`, which waits until
+    /// all have been.
     pub(crate) fn cut_off(&mut self, vcpu: u32) {
         let ns = self.costs.interrupt;
-        for other in (0..self.vcpus.len() as u32).filter(|&other| other != vcpu) {
+        for other in self.guest_of(vcpu).filter(|&other| other != vcpu) {
             if self.vcpus[other as usize].pcpu.is_some() {
                 self.delay(other, ns);
             }
