@@ -101,13 +101,20 @@ impl Cell32 for Word<u32> {
     }
 }
 
-/// Numbers for the states of queue nodes that differ from those of the source.
+/// Numbers that differ from those of the source.
 pub(crate) trait Numbers: Debug + Send + Sync + 'static {
-    /// The number that is written in place of `state`.
-    fn of(state: u32) -> u32;
+    /// The number that is written in place of a queue node's `state`.
+    fn of(state: u32) -> u32 {
+        state
+    }
+
+    /// The number that is written in place of a lock's first `word`.
+    fn of_word(word: u32) -> u32 {
+        word
+    }
 }
 
-/// A cell that uses the numbers of `N` if it is the state of a queue node.
+/// A cell that uses the numbers of `N`.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Renumbered<N> {
@@ -142,12 +149,16 @@ impl<N: Numbers> Cell32 for Renumbered<N> {
     }
 
     fn number(&self, value: u32) -> u32 {
-        if self.is_state == 0 { value } else { N::of(value) }
+        match Arena::lock_at(Arena::offset(self.word.address())) {
+            Some((_, 0)) => N::of_word(value),
+            _ if self.is_state != 0 => N::of(value),
+            _ => value,
+        }
     }
 }
 
-// SAFETY: each method is that of `Word`, but the state of a node is numbered wrongly on purpose.
-// That confuses waiters and their wakers; the word of a lock is never renumbered.
+// SAFETY: each method is that of `Word`, but the state of a node or the word of a lock is numbered
+// wrongly on purpose. That confuses waiters and their wakers; who holds a lock stays as it is.
 unsafe impl<N: Numbers> Atomic<u32> for Renumbered<N> {
     fn load(&self, order: Ordering) -> u32 {
         self.word.load(order)

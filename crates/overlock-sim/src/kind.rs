@@ -27,8 +27,12 @@ pub(crate) trait Verbs {
     fn upgrade(&self, _deadline_ns: Option<u64>) -> bool {
         unreachable!("no read-write lock")
     }
-    /// Goes on reading the lock, which the caller holds for `from`.
-    fn downgrade(&self, _from: Hold) {
+    /// [`upgrade`](Self::upgrade), without waiting.
+    fn try_upgrade(&self) -> bool {
+        unreachable!("no read-write lock")
+    }
+    /// Keeps the lock, which the caller holds for `from`, for less.
+    fn downgrade(&self, _from: Hold, _to: Hold) {
         unreachable!("no read-write lock")
     }
     /// For a monitor, whose lock the caller holds: waits for a notification. Returns false if the
@@ -83,8 +87,9 @@ pub(crate) enum Layout {
     /// `ticket.rs`: the next ticket in a second cell.
     Ticket,
     /// `word/read_write.rs`: the number of readers from bit 14 on, `passed` in bits 8 to 13,
-    /// `CROWD` in bit 7, `FOLDING` in bit 6, `BIASED` in bit 5, `DUE` in bit 2, `UPGRADABLE` in bit
-    /// 1, `WRITER` in bit 0. The second cell is the queue: its holder is the queue head.
+    /// `CROWD` in bit 7, `FOLDING` in bit 6, `BIASED` in bit 5, `HALTED` in bit 3, `DUE` in bit 2,
+    /// `UPGRADABLE` in bit 1, `WRITER` in bit 0. The second cell is the queue: its holder is the
+    /// queue head.
     ReadWrite,
     /// All cells are zero while no CPU uses it.
     Blank,

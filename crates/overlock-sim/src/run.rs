@@ -130,7 +130,11 @@ fn task(cpu: usize) {
                 let timed = timed || cpu == 2 && role == Role::Value;
                 perform(Job {
                     lock,
-                    verb: if timed { Verb::Until } else { Verb::Lock },
+                    verb: match timed {
+                        _ if part.tries => Verb::Try,
+                        true => Verb::Until,
+                        false => Verb::Lock,
+                    },
                     hold: part.hold,
                     changes: part.changes,
                     timeout_ns: part.timeout_ns,

@@ -53,6 +53,8 @@ pub(crate) struct Script {
     pub(crate) cpus: usize,
     /// How long the holder's first critical section is.
     hold_ns: u64,
+    /// How long its others are.
+    again_ns: u64,
     /// How many acquisitions each CPU makes.
     rounds: [u64; 4],
     /// How long each is prepared to wait the first time; 0 means for ever.
@@ -79,12 +81,15 @@ pub(crate) struct Script {
     holds: [Hold; 4],
     /// Whether they change that in the middle of their sections.
     changes: bool,
+    /// Which CPUs take it only if it has room for them.
+    tries: [bool; 4],
 }
 
 const PLAIN: Script = Script {
     name: "spin",
     cpus: 4,
     hold_ns: 500,
+    again_ns: 100,
     rounds: [3; 4],
     timeout_ns: [0; 4],
     head_late_ns: 0,
@@ -97,6 +102,7 @@ const PLAIN: Script = Script {
     waits: false,
     holds: [Hold::Write; 4],
     changes: false,
+    tries: [false; 4],
 };
 
 const FREED: Script = Script { name: "", cpus: 2, rounds: [1; 4], frees: true, ..PLAIN };
@@ -110,6 +116,12 @@ const fn sharing(name: &'static str, holds: [Hold; 4]) -> Script {
     Script { name, hold_ns: 30_000, holds, ..PLAIN }
 }
 
+/// The holder alone.
+const FIRST: [bool; 4] = [true, false, false, false];
+
+/// The newcomer alone.
+const LAST: [bool; 4] = [false, false, false, true];
+
 const R: Hold = Hold::Read;
 const U: Hold = Hold::Upgradable;
 const W: Hold = Hold::Write;
@@ -122,7 +134,7 @@ const HYBRID: usize = 3;
 const REFRESH: usize = 4;
 
 /// All scripts.
-pub(crate) const SCRIPTS: [Script; 39] = [
+pub(crate) const SCRIPTS: [Script; 42] = [
     PLAIN,
     Script { name: "halt", hold_ns: 30_000, ..PLAIN },
     Script { name: "long", hold_ns: 300_000, ..PLAIN },
@@ -155,9 +167,21 @@ pub(crate) const SCRIPTS: [Script; 39] = [
     sharing("crowd", [W, R, R, W]),
     Script { changes: true, ..sharing("upgrade", [U, R, W, R]) },
     Script { changes: true, ..sharing("downgrade", [W, W, R, U]) },
+    Script { tries: FIRST, changes: true, ..sharing("downgrade-some", [W, U, R, W]) },
+    Script { tries: FIRST, changes: true, ..sharing("downgrade-upgradable", [U, W, U, R]) },
     Script { timeout_ns: [0, 20_000, 0, 0], ..sharing("writer-gives-up", [R, W, R, R]) },
     Script { timeout_ns: [0, 20_000, 0, 0], ..sharing("reader-gives-up", [W, R, W, U]) },
     Script { rounds: [2, 1, 1, 5_000], late: true, ..sharing("passed-by-readers", [W, W, R, R]) },
+    // Each time it leaves, it kicks the head, and comes back when the head has been passed
+    // often but is not yet awake.
+    Script {
+        again_ns: 15_000,
+        rounds: [18, 1, 1, 20_000],
+        pause_ns: 1_700,
+        late: true,
+        tries: LAST,
+        ..sharing("passed-often", [W, W, W, R])
+    },
     pair("test-and-set-ticket", [TAS, TICKET]),
     pair("test-and-set-queued", [TAS, QUEUED]),
     pair("test-and-set-hybrid", [TAS, HYBRID]),
@@ -196,6 +220,7 @@ pub(crate) struct Part {
     pub(crate) on_its_way_ns: u64,
     pub(crate) hold: Hold,
     pub(crate) changes: bool,
+    pub(crate) tries: bool,
 }
 
 impl Script {
@@ -215,15 +240,18 @@ impl Script {
             },
             rounds: self.rounds[cpu],
             locks: [0, usize::from(self.interrupts)],
-            hold_ns: [
-                if cpu == 0 { self.hold_ns } else { 100 },
-                if second { away_ns(waits) * 5 / 4 } else { 100 },
-            ],
+            hold_ns: match cpu {
+                0 => [self.hold_ns, self.again_ns],
+                _ if second => [100, away_ns(waits) * 5 / 4],
+                _ if self.tries[cpu] => [0, 0],
+                _ => [100, 100],
+            },
             pause_ns: if late || passes { 0 } else { self.pause_ns },
             timeout_ns: self.timeout_ns[cpu],
             on_its_way_ns: if cpu == 1 { self.head_late_ns } else { 0 },
             hold: self.holds[cpu],
             changes: self.changes,
+            tries: self.tries[cpu],
         }
     }
 
@@ -245,6 +273,7 @@ impl Script {
             on_its_way_ns: 0,
             hold: Hold::Write,
             changes: false,
+            tries: false,
         }
     }
 

@@ -11,6 +11,7 @@ use crate::world::{Hold, Verb};
 const WRITER: u32 = 1 << 0;
 const UPGRADABLE: u32 = 1 << 1;
 const DUE: u32 = 1 << 2;
+const HALTED: u32 = 1 << 3;
 const BIASED: u32 = 1 << 5;
 const FOLDING: u32 = 1 << 6;
 const CROWD: u32 = 1 << 7;
@@ -24,6 +25,9 @@ fn passed(word: u32) -> u32 {
 }
 
 const BARRED: u32 = 62;
+/// How often a queue head that runs may be passed beyond its bound: from taking the queue until it
+/// bars newcomers, some accesses later.
+const UNBARRED: u32 = 32;
 
 fn readers(word: u32) -> i32 {
     word.cast_signed() >> READERS_SHIFT
@@ -73,8 +77,7 @@ impl Machine {
     }
 
     /// The current CPU begins to upgrade.
-    pub(crate) fn begin_upgrade(&mut self, lock: usize, deadline: Option<u64>) {
-        let verb = if deadline.is_some() { Verb::Until } else { Verb::Lock };
+    pub(crate) fn begin_upgrade(&mut self, lock: usize, verb: Verb, deadline: Option<u64>) {
         self.begin(lock, Some(verb), deadline, Hold::Write);
     }
 
@@ -90,12 +93,11 @@ impl Machine {
         self.check_wakeups();
     }
 
-    /// The current CPU begins to keep a lock for reading alone.
-    pub(crate) fn begin_downgrade(&mut self, lock: usize, from: Hold) {
+    /// The current CPU begins to keep a lock for less.
+    pub(crate) fn begin_downgrade(&mut self, lock: usize, from: Hold, to: Hold) {
         self.stops_holding(lock, from);
-        let me = self.cpu();
-        self.locks[lock].readers.push(me);
-        self.begin(lock, None, None, Hold::Read);
+        self.holds(lock, to);
+        self.begin(lock, None, None, to);
     }
 
     pub(crate) fn end_downgrade(&mut self) {
@@ -172,13 +174,15 @@ impl Machine {
         let is_free = model.readers.is_empty() && model.upgradable.is_none();
         let does_more =
             |other: &Op| other.verb.is_some() && !matches!(other.hold, Hold::Read | Hold::Again);
-        let others = || self.ops_of(op.lock).filter(|&(other, _)| other != cpu);
         match op.hold {
             Hold::Write if model.upgradable == Some(cpu) => model.readers.is_empty(),
             Hold::Write => is_free,
             Hold::Again if model.readers.contains(&cpu) => true,
             Hold::Upgradable if model.upgradable.is_some() => false,
-            _ => is_free || !others().any(|(_, other)| does_more(other)),
+            _ => {
+                let mut all = self.ops_of(op.lock);
+                is_free || !all.any(|(other, op)| other != cpu && does_more(op))
+            }
         }
     }
 
@@ -215,10 +219,9 @@ impl Machine {
         let me = self.cpu();
         let model = &mut self.locks[lock];
         if rest != 0 {
-            if old & LOCKED == 0 && new & LOCKED != 0 {
-                model.queue_holder = Some(me);
-            } else if old & LOCKED != 0 && new & LOCKED == 0 {
-                model.queue_holder = None;
+            if (old ^ new) & LOCKED != 0 {
+                model.queue_holder = (new & LOCKED != 0).then_some(me);
+                (model.passed, model.bars) = (0, false);
             }
             let joins = new >> 16 != old >> 16 && new >> 16 != 0;
             if let Some(op) = self.cpus[me].ops.last_mut().filter(|_| joins) {
@@ -227,23 +230,44 @@ impl Machine {
             return;
         }
         model.word = new;
-        if passed(new) == 0 {
-            model.passed = 0;
-        }
         let upgrades = old & !new & UPGRADABLE != 0;
         let takes = new & !old & (WRITER | UPGRADABLE) != 0 || readers(new) > readers(old);
-        let counts =
-            self.cpus[me].op().is_some_and(|op| op.verb.is_some() && op.hold != Hold::Again);
-        if !takes || upgrades || !counts || model.queue_holder == Some(me) || passed(old) == 0 {
+        if model.queue_holder == Some(me) {
+            // While it adds readers up it can't be passed.
+            model.bars |= passed(new) != 0 || new & HALTED != 0;
+            if takes && old & FOLDING == 0 {
+                model.queue_holder = None;
+            }
             return;
         }
+        let counts =
+            self.cpus[me].op().is_some_and(|op| op.verb.is_some() && op.hold != Hold::Again);
+        if takes && !upgrades && counts && self.has_counting_head(lock) {
+            self.passes_head(lock, old);
+        }
+    }
+
+    /// Whether acquisitions count against the bound of a read-write lock: a queue head waits, has
+    /// time left, and has limited how often it is passed, or could have done so by now.
+    fn has_counting_head(&self, lock: usize) -> bool {
+        let model = &self.locks[lock];
+        let Some(head) = model.queue_holder else { return false };
+        let state = &self.cpus[head];
+        let is_there = !state.is_away() && state.op().is_some_and(|op| op.lock == lock);
+        (model.bars || is_there) && !self.is_late(head, lock)
+    }
+
+    /// The current CPU has taken a read-write lock, whose word was `old`, past the queue head.
+    fn passes_head(&mut self, lock: usize, old: u32) {
+        let me = self.cpu();
+        let model = &mut self.locks[lock];
         model.passed += 1;
         let passes = model.passed;
         self.tally.longest_bypass = self.tally.longest_bypass.max(passes);
         if passed(old) >= BARRED {
             let text = format!("cpu {me} passes the queue head, which has barred newcomers");
             self.fail(Some(lock), Oracle::Bypass, text);
-        } else if model.kind.promise.max_bypass.is_some_and(|most| passes > most) {
+        } else if model.kind.promise.max_bypass.is_some_and(|most| passes > most + UNBARRED) {
             let text = format!("the queue head has been passed {passes} times");
             self.fail(Some(lock), Oracle::Bypass, text);
         }

@@ -15,10 +15,12 @@ pub(super) fn hold(m: &mut Machine, lock: usize) -> Hold {
     }
 }
 
-/// A reader reads once more, an upgradable one upgrades if its deadline allows, and a writer goes
-/// on reading. Returns what the lock is held for then.
+/// A reader reads once more, an upgradable one upgrades if its verb allows or goes on reading, and
+/// a writer goes on reading, perhaps with the right to upgrade. Returns what the lock is held for
+/// then.
 pub(super) fn change(job: Job) -> Hold {
-    let Job { lock, hold, .. } = job;
+    let Job { lock, hold, verb, .. } = job;
+    let tries = verb == Verb::Try;
     match hold {
         Hold::Read | Hold::Again => {
             acquire(Job { verb: Verb::Lock, hold: Hold::Again, on_its_way_ns: 0, ..job });
@@ -26,24 +28,29 @@ pub(super) fn change(job: Job) -> Hold {
             release(lock, Hold::Again);
             Hold::Read
         }
+        Hold::Upgradable if tries && with(|m| m.script.is_some() || m.rng.one_in(2)) => {
+            downgrade(job, Hold::Read)
+        }
         Hold::Upgradable => {
             let deadline = with(|m| {
                 let at = m.core.now + m.skew() + job.timeout_ns;
-                let deadline = (job.verb == Verb::Until).then_some(at);
-                m.begin_upgrade(lock, deadline);
+                let deadline = (verb == Verb::Until).then_some(at);
+                m.begin_upgrade(lock, verb, deadline);
                 deadline
             });
-            let got = verbs(lock).upgrade(deadline);
+            let got = if tries { verbs(lock).try_upgrade() } else { verbs(lock).upgrade(deadline) };
             with(|m| m.end_upgrade(got));
             calls::compute(job.hold_ns);
             if got { Hold::Write } else { Hold::Upgradable }
         }
-        Hold::Write => {
-            with(|m| m.begin_downgrade(lock, hold));
-            verbs(lock).downgrade(hold);
-            with(Machine::end_downgrade);
-            calls::compute(job.hold_ns);
-            Hold::Read
-        }
+        Hold::Write => downgrade(job, if tries { Hold::Upgradable } else { Hold::Read }),
     }
+}
+
+fn downgrade(job: Job, to: Hold) -> Hold {
+    with(|m| m.begin_downgrade(job.lock, job.hold, to));
+    verbs(job.lock).downgrade(job.hold, to);
+    with(Machine::end_downgrade);
+    calls::compute(job.hold_ns);
+    to
 }

@@ -3,16 +3,19 @@
 
 use std::marker::PhantomData;
 
+use lock_api::{RawRwLockFair as _, RawRwLockUpgradeFair as _};
 use overlock::platform::{Bias, Platform, Unbiased};
 use overlock::{Hybrid, RawLock, RawTimedLock};
 use overlock::{RawCondvar, RawRwLock};
 
 use crate::Oracle;
+use crate::cell::Numbers;
 use crate::kind::{Kind, Layout, Promise, Role, Survives, Verbs};
 use crate::machine::Machine;
 use crate::machine::calls::with;
 use crate::platform::{
-    ByAddress, ByNumber, Cheap, Inject, Kickless, Noted, SpinOnly, SwitchedOff, Unfenced, Waiting,
+    ByAddress, ByNumber, Cheap, Inject, Kickless, Misnumbered, Noted, SpinOnly, SwitchedOff,
+    Unfenced, Waiting,
 };
 use crate::subject::{Probe, Subject, UNFAIR, bare, place};
 use crate::world::Hold;
@@ -47,6 +50,10 @@ pub(super) static BROKEN: &[Subject] = &[
         known_bad: &[Oracle::Bypass],
         ..read_write::<ByAddress, Unbiased, Preferring>("broken-preference")
     },
+    Subject {
+        known_bad: &[Oracle::Bypass],
+        ..read_write::<Misnumbered<Unbarred>, Unbiased, Right>("broken-bar")
+    },
     // The writer misses a reader, whose note is made too late, and stays or is never unmade.
     Subject {
         known_bad: &[Oracle::Exclusion, Oracle::LostWakeup, Oracle::Residue, Oracle::Progress],
@@ -59,6 +66,18 @@ pub(super) static BROKEN: &[Subject] = &[
     Subject { known_bad: &[Oracle::LostWakeup], ..monitor::<ByAddress, Late>("broken-wait") },
     Subject { known_bad: &[Oracle::LostWakeup], ..monitor::<ByAddress, Greedy>("broken-timeout") },
 ];
+
+/// The queue head never bars newcomers, and never counts how often it is passed.
+#[derive(Debug)]
+struct Unbarred;
+
+impl Numbers for Unbarred {
+    fn of_word(word: u32) -> u32 {
+        const PASSED: u32 = 0x3f << 8;
+        const BARRED: u32 = 62 << 8;
+        if word & PASSED < BARRED { word } else { word & !PASSED }
+    }
+}
 
 /// How the family is used; the default methods are correct.
 trait Mistake: Send + Sync + 'static {
@@ -170,6 +189,18 @@ impl<W: Waiting, B: Bias<Inject<W>>, M: Mistake> Verbs for Sharing<W, B, M> {
         }
     }
 
+    fn unlock_fair(&self, hold: Hold) {
+        // SAFETY: the caller holds the lock for that.
+        unsafe {
+            match Self::really(hold) {
+                Some(Hold::Write) => self.0.unlock_exclusive_fair(),
+                Some(Hold::Read | Hold::Again) => self.0.unlock_shared_fair(),
+                Some(Hold::Upgradable) => self.0.unlock_upgradable_fair(),
+                None => {}
+            }
+        }
+    }
+
     fn upgrade(&self, deadline_ns: Option<u64>) -> bool {
         // SAFETY: the caller holds the lock as upgradable.
         unsafe {
@@ -183,11 +214,17 @@ impl<W: Waiting, B: Bias<Inject<W>>, M: Mistake> Verbs for Sharing<W, B, M> {
         }
     }
 
-    fn downgrade(&self, from: Hold) {
+    fn try_upgrade(&self) -> bool {
+        // SAFETY: the caller holds the lock as upgradable.
+        unsafe { self.0.try_upgrade() }
+    }
+
+    fn downgrade(&self, from: Hold, to: Hold) {
         // SAFETY: the caller holds the lock for that.
         unsafe {
-            match from {
-                Hold::Upgradable => self.0.downgrade_upgradable(),
+            match (from, to) {
+                (Hold::Upgradable, _) => self.0.downgrade_upgradable(),
+                (_, Hold::Upgradable) => self.0.downgrade_to_upgradable(),
                 _ => self.0.downgrade(),
             }
         }
