@@ -86,18 +86,19 @@ fn a_simulated_point_agrees_or_not_unless_the_laboratory_disagrees_with_itself()
         json!({"kind": "point", "lock": lock, "cpus": 2, "cs_ns": 0, "samples": samples,
                "ops_per_s": {"median": rounds[0]}})
     };
-    let file = |name: &str, rows: [[f64; 2]; 3]| {
-        let rows = ["near", "far", "wide"].into_iter().zip(rows).map(|(lock, of)| row(lock, of));
-        Kept(name.into(), rows.collect())
+    let file = |name: &str, rows: [[f64; 2]; 4]| {
+        let locks = ["near", "far", "wide", "lucky"];
+        Kept(name.into(), locks.into_iter().zip(rows).map(|(lock, of)| row(lock, of)).collect())
     };
-    let real = file("kvm", [[4e6, 5e6], [4e4, 5e4], [4e3, 9e3]]);
-    let simulated = file("sim-kvm", [[5e6; 2], [6e4; 2], [6e3; 2]]);
+    let real = file("kvm", [[4e6, 5e6], [4e4, 5e4], [4e3, 9e3], [4e2, 9e2]]);
+    let simulated = file("sim-kvm", [[5e6; 2], [6e4; 2], [6e3; 2], [4e2; 2]]);
     let table = trust::trust(&[real, simulated]);
     for line in [
         "| 0 ns | 2 | near | - | - | 4.00 M ×1.2 | 1.25 |\n",
         "| 0 ns | 2 | far | - | - | 40.0 k ×1.2 | **1.50** |\n",
         "| 0 ns | 2 | wide | - | - | 4.00 k ×2.2 | (1.50) |\n",
-        "| **1 of 3 agree**, 1 can't be judged; order 1.00 |  |\n",
+        "| 0 ns | 2 | lucky | - | - | 0.400 k ×2.2 | (1.00) |\n",
+        "| **1 of 4 agree**, 2 can't be judged; order 1.00 |  |\n",
     ] {
         assert!(table.contains(line), "{line} is not in {table}");
     }

@@ -24,8 +24,12 @@ impl Point<'_> {
         self.simulated / self.median
     }
 
+    fn is_judged(&self) -> bool {
+        self.scatter <= SCATTER
+    }
+
     fn agrees(&self) -> bool {
-        (1.0 / QUARTER..=QUARTER).contains(&self.ratio())
+        self.is_judged() && (1.0 / QUARTER..=QUARTER).contains(&self.ratio())
     }
 }
 
@@ -56,7 +60,7 @@ fn points<'a>(kept: &'a [Kept], world: &str) -> Vec<Point<'a>> {
 /// The share of points that agree, and how well both worlds agree on their order (Spearman).
 fn summary(points: &[Point<'_>]) -> String {
     let agree = points.iter().filter(|point| point.agrees()).count();
-    let wide = points.iter().filter(|point| !point.agrees() && point.scatter > SCATTER).count();
+    let wide = points.iter().filter(|point| !point.is_judged()).count();
     let ranks = |value: fn(&Point<'_>) -> f64| {
         let place = |one: &Point<'_>| points.iter().filter(|of| value(of) < value(one)).count();
         points.iter().map(place).collect::<Vec<_>>()
@@ -82,10 +86,10 @@ pub(super) fn trust(kept: &[Kept]) -> String {
             return vec!["-".into(); 2];
         };
         let ratio = three(point.ratio());
-        let verdict = match point.scatter > SCATTER {
+        let verdict = match point.is_judged() {
             _ if point.agrees() => ratio,
-            true => format!("({ratio})"),
-            false => format!("**{ratio}**"),
+            true => format!("**{ratio}**"),
+            false => format!("({ratio})"),
         };
         vec![format!("{} ×{:.1}", rate(point.median), point.scatter), verdict]
     };
