@@ -10,7 +10,7 @@ use crate::subjects::{self, Entry, FLOOR};
 use crate::work::Work;
 use overlock_process::allowed_cpus;
 use overlock_world::clock::Stamps;
-use overlock_world::locks::Lock;
+use overlock_world::locks::{Lock, READ_WRITE_PEERS};
 use overlock_world::stats::{Spread, jain};
 use overlock_world::{Failed, Job, NO_POLICY, PmTimerRule, Run, Sched, Spent, Task, WaitNs, World};
 use std::sync::atomic::AtomicBool;
@@ -117,6 +117,9 @@ impl World for Threads {
     fn check(&self, job: &Job) -> Result<(), overlock_world::Error> {
         let refuse = |what: String| Err(overlock_world::Error(what));
         let (lock, profile) = (&job.lock, &job.profile);
+        if READ_WRITE_PEERS.contains(&&**lock) {
+            return refuse(format!("{lock} is simulated only: bench --in sim --read-share 90"));
+        }
         let Some(entry) = subjects::find(lock) else {
             return refuse(format!(
                 "{lock} exists for virtual CPUs only: bench --in kvm, parked or sim"

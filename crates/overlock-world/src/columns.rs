@@ -54,6 +54,7 @@ pub const VCPUS: &View = &[
     "p99",
     "p99.9",
     "stall",
+    "write stall",
     "CPU/s",
     "spin/s",
     "steal/s",

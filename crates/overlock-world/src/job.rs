@@ -170,8 +170,11 @@ impl Job {
         if shares && task.reads() {
             return self.check_readers(&lock);
         }
-        if matches!(lock.build(), Build::Peer | Build::Broken) || lock.is_read_write() {
-            let name = &lock.name;
+        let name = &lock.name;
+        if Lock::read_write().any(|of| of == lock) {
+            return Err(Error(format!("{name} is for readers: bench --in sim --read-share 90")));
+        }
+        if matches!(lock.build(), Build::Peer | Build::Broken) {
             return Err(Error(format!(
                 "{name} needs an operating system below it, so it exists for threads only: \
                  bench --in threads; or choose from {}",
@@ -182,9 +185,12 @@ impl Job {
             let (policy, known) = (&self.policy, policies.join(", "));
             return Err(Error(format!("no yield policy is called {policy}; choose from {known}")));
         }
+        if task.reads() {
+            return Err(Error("readers exist for threads and sim: bench --in sim".into()));
+        }
         if self.shape != Shape::default() {
             return Err(Error(
-                "lengths that vary, change or are uneven, readers, and conditions exist for threads only"
+                "lengths that vary, change or are uneven, and conditions exist for threads only"
                     .into(),
             ));
         }

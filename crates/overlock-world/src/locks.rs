@@ -51,7 +51,7 @@ pub const PUBLISHED_CPUS: u32 = seeds::CPUS as u32;
 pub const HAND_OVER: &str = "hand-over";
 
 /// Our read-write locks: with readers that share no cache line, and with a count of readers. They
-/// exist where threads are.
+/// exist where threads are, and on simulated hosts.
 pub const READ_WRITE: [&str; 2] = ["rwlock", "rwlock-unbiased"];
 
 /// Read-write locks as others have described them: with a queue, as Linux's, and a count without
@@ -252,7 +252,10 @@ impl Lock {
     #[must_use]
     pub fn build(&self) -> Build {
         match (self.built.starts_with(NATIVE), self.paravirtual) {
-            _ if [&PEERS[..], &LINUX, &READ_WRITE_PEERS].concat().contains(&self.built) => {
+            _ if PEERS.contains(&self.built)
+                || LINUX.contains(&self.built)
+                || READ_WRITE_PEERS.contains(&self.built) =>
+            {
                 Build::Peer
             }
             _ if BROKEN.contains(&self.built) => Build::Broken,

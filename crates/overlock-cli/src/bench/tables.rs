@@ -108,10 +108,11 @@ fn vcpus(points: &[Point], world: &dyn World, rounds: &str) -> String {
     let contention = first.contention.map(|share| three(100.0 * share));
     let contention = contention.map_or_else(String::new, |of| format!(" (contention {of} %)"));
     let mut text = format!(
-        "{}, cs {}, ncs {}{contention}, {} pCPUs, {}  ({rounds})\n",
+        "{}, cs {}, ncs {}{contention}{}, {} pCPUs, {}  ({rounds})\n",
         first.workload,
         length(first.cs_ns),
         length(first.ncs_ns),
+        first.use_of_lock(),
         first.pcpus.unwrap_or(0),
         world.about(),
     );

@@ -97,6 +97,17 @@ fn the_tables_name_what_is_measured() {
     assert!(said.stdout.contains("3 threads, cs 100ns, ncs 0, exp, broadcast"), "{said:?}");
 }
 
+/// Without a list of locks, all that have readers are simulated.
+#[test]
+fn simulated_readers_have_tables_like_those_of_threads() {
+    let args = ["bench", "--in", "sim", "--pcpus", "2", "--cpus", "2", "--seconds", "0.01"];
+    let said = said(&[&args[..], &["--runs", "1", "--read-share", "50,90"]].concat());
+    assert_eq!(said.code, Some(0), "{said:?}");
+    for part in ["50 % reads", "90 % reads", "write stall", "rwlock-unbiased", "counting-rwlock"] {
+        assert!(said.stdout.contains(part), "'{part}' is not in {}", said.stdout);
+    }
+}
+
 #[test]
 fn what_can_not_be_done_is_refused() {
     let bench = |args: &[&str]| said(&[&["bench"], args].concat());
@@ -106,5 +117,12 @@ fn what_can_not_be_done_is_refused() {
         .ends(2, "hybrid has no simulated readers; choose from rwlock, ");
     bench(&["--in", "sim", "--workload", "ping-pong", "--locks", "hybrid", "--cpus", "2"])
         .ends(2, "exist for threads only");
+    let readers = ["--read-share", "90", "--cpus", "2"];
+    bench(&[&readers[..], &["--in", "parked", "--pcpus", "2"]].concat())
+        .ends(2, "readers exist for threads and sim");
+    bench(&[&readers[..], &["--locks", "queue-rwlock"]].concat())
+        .ends(2, "queue-rwlock is simulated only: bench --in sim --read-share 90");
+    bench(&["--in", "sim", "--locks", "queue-rwlock", "--cpus", "2"])
+        .ends(2, "queue-rwlock is for readers: bench --in sim --read-share 90");
     bench(&["--read-share", "101"]).ends(2, "101 is not in 0..=100");
 }

@@ -433,12 +433,17 @@ impl Point {
         if let Some(times) = self.uneven.filter(|times| *times > 1) {
             shape += &format!(", one holds {times}x");
         }
+        shape + &self.use_of_lock()
+    }
+
+    /// What the lock is used for, if not only to exclude one another.
+    #[must_use]
+    pub fn use_of_lock(&self) -> String {
         match self.task {
-            None => {}
-            Some(Task::Read(percent)) => shape += &format!(", {percent} % reads"),
-            Some(task) => shape += &format!(", {task}"),
+            None => String::new(),
+            Some(Task::Read(percent)) => format!(", {percent} % reads"),
+            Some(task) => format!(", {task}"),
         }
-        shape
     }
 
     /// Whether this point and the other have the same workload and host, so that they take turns.
