@@ -270,13 +270,16 @@ static uint16_t place(void *code, void *frame)
 		return index;
 	event = room(most);
 	if (event != NULL) {
-		/* The end of the stack may be nearer than that, so the kernel copies. */
+		/*
+		 * The end of the stack may be nearer than that, so the kernel copies. It knows the memory by this
+		 * thread: the process's first one may have ended.
+		 */
 		struct iovec to = {event + 1, STACK_BYTES}, from = {(void *)here.stack, STACK_BYTES};
 		long copied = 0;
 
 		for (size_t length = STACK_BYTES; copied <= 0 && length >= 64; length /= 4) {
 			to.iov_len = from.iov_len = length;
-			copied = syscall(SYS_process_vm_readv, process, &to, 1, &from, 1, 0);
+			copied = syscall(SYS_process_vm_readv, self.thread, &to, 1, &from, 1, 0);
 		}
 		copied = copied < 0 ? 0 : copied;
 		*event = (struct event){

@@ -132,7 +132,12 @@ impl Images {
 
     /// Reads the mappings of a process that runs already, and adds those that are new.
     pub(crate) fn read(&mut self, process: u32) {
-        let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
+        // A thread that has ended has no memory any more, and the first one may be such a thread.
+        let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten();
+        let maps = threads
+            .filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("maps")).ok())
+            .find(|maps| !maps.is_empty())
+            .unwrap_or_default();
         for mapping in maps.lines().filter_map(code) {
             let image = self.of_process.get(&process).map(|image| &self.images[*image].mappings);
             let is_known =

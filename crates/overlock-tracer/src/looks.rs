@@ -218,7 +218,7 @@ impl Looks {
         let is_plain = op & FUTEX_COMMAND == 0;
         let site = match old {
             Some(old) => old.site,
-            None => site(tracer, process, *stack, *code, is_plain),
+            None => site(tracer, (process, thread), *stack, *code, is_plain),
         };
         if old.is_none_or(|old| old.turns != turns) {
             tracer.words.entry(site).or_default().waits(value);
@@ -226,7 +226,7 @@ impl Looks {
         let is_old = old.is_some_and(|old| old.turns == turns);
         self.asleep.insert(thread, Sleep { lock, stack: *stack, code: *code, site, turns });
         let holder = match owner::is_mutex(is_plain, value) {
-            true => owner::holder(&tracer.threads, process, lock),
+            true => owner::holder(&tracer.threads, thread, lock),
             false => Holder::Unknown,
         };
         Some(Doing::Waits { lock, site, holder, is_old })
@@ -250,7 +250,7 @@ pub(crate) fn begin(tracer: &mut Tracer, process: u32, thread: u32) {
         && calls::is_futex_wait(number.cast_signed(), op)
     {
         let is_plain = op & FUTEX_COMMAND == 0;
-        let site = site(tracer, process, *stack, *code, is_plain);
+        let site = site(tracer, (process, thread), *stack, *code, is_plain);
         if owner::is_mutex(is_plain, value) {
             tracer.mutexes.insert(thread);
         }
@@ -262,13 +262,19 @@ pub(crate) fn begin(tracer: &mut Tracer, process: u32, thread: u32) {
 }
 
 /// Returns the call site of a thread that sleeps.
-fn site(tracer: &mut Tracer, process: u32, pointer: u64, code: u64, is_plain: bool) -> Site {
+fn site(
+    tracer: &mut Tracer,
+    (process, thread): (u32, u32),
+    pointer: u64,
+    code: u64,
+    is_plain: bool,
+) -> Site {
     let mut bytes = [0; STACK_BYTES as usize];
     // The end of the stack may be nearer than that.
     let lengths = [bytes.len(), bytes.len() / 4, bytes.len() / 16];
     let read = lengths
         .into_iter()
-        .map(|length| platform::read_memory(process, pointer, &mut bytes[..length]))
+        .map(|length| platform::read_memory(thread, pointer, &mut bytes[..length]))
         .find(|read| *read > 0)
         .unwrap_or(0);
     let stack = Stack { frame: 0, pointer, instruction: code, bytes: &bytes[..read] };

@@ -15,11 +15,11 @@ pub(crate) fn is_mutex(is_plain: bool, value: u64) -> bool {
     is_plain && value == CONTENDED
 }
 
-/// Asks a mutex of the GNU C library for its holder, which is a thread of the same process unless
-/// processes share it.
-pub(crate) fn holder(threads: &HashMap<u32, u32>, process: u32, lock: u64) -> Holder {
+/// Asks a mutex of the GNU C library that a thread waits for for its holder, which is a thread of
+/// the same process unless processes share it.
+pub(crate) fn holder(threads: &HashMap<u32, u32>, waiter: u32, lock: u64) -> Holder {
     let mut bytes = [0; OWNER + 4];
-    if platform::read_memory(process, lock & !SHARED, &mut bytes) != bytes.len() {
+    if platform::read_memory(waiter, lock & !SHARED, &mut bytes) != bytes.len() {
         return Holder::Unknown;
     }
     let word =
@@ -27,7 +27,9 @@ pub(crate) fn holder(threads: &HashMap<u32, u32>, process: u32, lock: u64) -> Ho
     let owner = word(OWNER);
     match word(0) {
         0 => Holder::Nobody,
-        _ if threads.get(&owner).is_some_and(|of| *of == process || lock & SHARED != 0) => {
+        _ if threads.contains_key(&owner)
+            && (lock & SHARED != 0 || threads.get(&owner) == threads.get(&waiter)) =>
+        {
             Holder::Thread(owner)
         }
         _ => Holder::Unknown,

@@ -180,8 +180,8 @@ impl Tracer {
         let waits = self.analysis.waiting_since(before);
         let waits = waits.filter(|(thread, ..)| self.mutexes.contains(thread));
         let mut found = Vec::new();
-        for (_, process, lock) in waits.take(MOST_ASKED) {
-            if let Holder::Thread(owner) = owner::holder(&self.threads, process, lock) {
+        for (thread, _, lock) in waits.take(MOST_ASKED) {
+            if let Holder::Thread(owner) = owner::holder(&self.threads, thread, lock) {
                 found.push((now, owner, What::Owns { lock }));
             }
         }
@@ -254,7 +254,8 @@ impl Tracer {
         self.mutexes.remove(&thread);
         self.told.ends(thread);
         self.event(at, thread, What::Exit);
-        if process == thread {
+        // The first thread may end before the others.
+        if !self.threads.values().any(|of| *of == process) {
             self.images.end(process);
             self.kernel.forget(process);
         }

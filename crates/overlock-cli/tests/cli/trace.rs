@@ -386,6 +386,30 @@ fn a_system_without_proc_is_told_what_to_mount() {
     said.ends(2, "mount -t proc proc /proc");
 }
 
+/// What the first thread leaves behind when it ends belongs to the others.
+#[test]
+fn threads_outlive_the_first_one() {
+    if !can_look() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let orphans = program(folder.path(), "orphans");
+    for source in ["preload", "looks", "tracepoints"] {
+        if source == "tracepoints" && !can_trace() {
+            return;
+        }
+        let _alone = alone();
+        let said = said(&["trace", "--source", source, "--json", "--", &orphans]);
+        said.ends(0, "");
+        let is_it = |one: &Value| {
+            one["where"].as_str().is_some_and(|place| place.starts_with("waits_alone (orphans.c"))
+        };
+        let locks = said.records("trace-lock");
+        let lock = locks.into_iter().find(is_it).unwrap_or_else(|| panic!("{source}: {said:?}"));
+        assert_eq!(lock["type"], "mutex", "{source}: {lock}");
+    }
+}
+
 /// There, threads have other numbers than in the kernel's tracepoints.
 #[test]
 fn in_a_pid_namespace_of_its_own_tracepoints_are_not_used() {
