@@ -100,6 +100,12 @@ impl Drain {
         drop(self.shared.has_much.wait_timeout_while(taken, time, is_little));
     }
 
+    /// Returns whether the thread has not had its turn for long.
+    #[cfg(test)]
+    pub(crate) fn is_behind(&self) -> bool {
+        self.shared.taken().rings.iter().any(Ring::is_half_full)
+    }
+
     /// Empties the rings now.
     pub(crate) fn collect(&self) {
         self.shared.taken().collect();

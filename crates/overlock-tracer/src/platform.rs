@@ -147,6 +147,12 @@ impl Ring {
         Filled { start: tail.load(Relaxed), end }
     }
 
+    /// Returns whether there may soon be no more room.
+    #[cfg(test)]
+    pub(crate) fn is_half_full(&self) -> bool {
+        self.filled().length() > self.size / 2
+    }
+
     /// Appends what this ring was filled with to `bytes`, and makes room for as much.
     pub(crate) fn drain(&mut self, part: Filled, bytes: &mut Vec<u8>) {
         let (from, length) = (part.start as usize & (self.size - 1), part.length());
