@@ -342,7 +342,7 @@ impl Analysis {
         let report = &mut self.sites[site];
         report.waits += 1;
         report.waited_ns += waited;
-        report.wait_ns.saturating_record(waited);
+        report.wait_ns.record(waited);
         if waited > report.longest_ns {
             (report.longest_ns, report.longest_thread) = (waited, id);
         }
@@ -358,7 +358,7 @@ impl Analysis {
         if let Some((_, site, since)) = thread.got.filter(|(got, ..)| *got == lock) {
             thread.got = None;
             self.sites[site].relays += 1;
-            self.sites[site].hold_ns.saturating_record(at.saturating_sub(since));
+            self.sites[site].hold_ns.record(at.saturating_sub(since));
         }
         self.held(at, id, lock, Some(Release { by_reader }));
     }

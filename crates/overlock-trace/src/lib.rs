@@ -15,6 +15,7 @@
 
 mod analysis;
 mod event;
+mod lengths;
 mod lock;
 mod present;
 mod report;
@@ -26,6 +27,7 @@ mod wait;
 
 pub use analysis::{Analysis, Limits};
 pub use event::{Event, Off, Reason, SHARED, Site, What};
+pub use lengths::Lengths;
 pub use report::{BlockedIn, End, HolderNs, Key, Report, SiteReport, ThreadTime};
 pub use snapshot::{Doing, Holder, Seen, Snapshot};
 pub use spin::SpinReport;

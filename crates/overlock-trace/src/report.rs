@@ -2,8 +2,8 @@
 //! What came out: each lock and call site with its waits, split by what the holder did.
 
 use crate::event::{Reason, Site};
+use crate::lengths::Lengths;
 use crate::spin::SpinReport;
-use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 
 /// A wait's lock and place.
@@ -108,9 +108,9 @@ pub struct SiteReport {
     /// How long, in total.
     pub waited_ns: u64,
     /// How long each time.
-    pub wait_ns: Histogram<u32>,
+    pub wait_ns: Lengths,
     /// How long threads that had slept for the lock held it, where that was seen.
-    pub hold_ns: Histogram<u32>,
+    pub hold_ns: Lengths,
     /// The longest wait.
     pub longest_ns: u64,
     /// The thread that waited for so long.
@@ -129,13 +129,12 @@ pub struct SiteReport {
 
 impl SiteReport {
     pub(crate) fn new(key: Key) -> Self {
-        let histogram = || Histogram::new_with_max(HOUR_NS, 2).expect("bounds that are fixed");
         SiteReport {
             key,
             waits: 0,
             waited_ns: 0,
-            wait_ns: histogram(),
-            hold_ns: histogram(),
+            wait_ns: Lengths::default(),
+            hold_ns: Lengths::default(),
             longest_ns: 0,
             longest_thread: 0,
             holder: HolderNs::default(),
@@ -149,8 +148,8 @@ impl SiteReport {
     pub fn merge(&mut self, other: &SiteReport) {
         self.waits += other.waits;
         self.waited_ns += other.waited_ns;
-        self.wait_ns += &other.wait_ns;
-        self.hold_ns += &other.hold_ns;
+        self.wait_ns.merge(&other.wait_ns);
+        self.hold_ns.merge(&other.hold_ns);
         if other.longest_ns > self.longest_ns {
             (self.longest_ns, self.longest_thread) = (other.longest_ns, other.longest_thread);
         }
@@ -168,8 +167,6 @@ impl SiteReport {
         self.relays * 2 > self.waits
     }
 }
-
-const HOUR_NS: u64 = 3_600_000_000_000;
 
 /// Time of all threads of the program, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -70,9 +70,13 @@ pub(crate) struct Code<'a> {
 
 /// How many frames of a stack are kept.
 const DEEPEST: usize = 24;
-/// How many stacks are kept apart; all further ones are one unknown site.
+/// How many stacks are kept apart.
 const MOST_SITES: usize = 8192;
-/// The site of all further stacks.
+/// Further ones are known by so many frames, which still tell the place of a wait, and so many of
+/// these are kept. All others are one unknown site.
+const INNERMOST: usize = 6;
+const MOST_SHORT: usize = 2048;
+/// The site of stacks that are not kept.
 const UNKNOWN: Site = Site(0);
 
 impl Images {
@@ -173,11 +177,15 @@ impl Images {
         }
     }
 
-    fn number(&mut self, frames: Frames) -> Site {
+    fn number(&mut self, mut frames: Frames) -> Site {
         if let Some(site) = self.sites.get(&frames) {
             return *site;
         }
-        if self.frames.len() >= MOST_SITES {
+        if self.frames.len() >= MOST_SITES && frames.addresses.len() > INNERMOST {
+            frames.addresses.truncate(INNERMOST);
+            return self.number(frames);
+        }
+        if self.frames.len() >= MOST_SITES + MOST_SHORT {
             return UNKNOWN;
         }
         let site = Site(u32::try_from(self.frames.len()).unwrap_or(0));
@@ -281,4 +289,31 @@ fn code(line: &str) -> Option<Mapping> {
     let (start, end) = (number(start)?, number(end)?);
     let length = end.checked_sub(start)?;
     Some(Mapping { start, length, offset: number(offset)?, path: path.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program that runs for long may wait in more stacks than can be kept.
+    #[test]
+    fn of_too_many_stacks_the_innermost_frames_are_known() {
+        let mut images = Images::new();
+        let mut site = |inner: u64, outer: u64| {
+            let addresses = [vec![inner; INNERMOST], vec![outer]].concat();
+            let site = images.number(Frames { addresses, ..Frames::default() });
+            (site, images.frames(site).map_or(0, |frames| frames.addresses.len()))
+        };
+        let all = 2 * MOST_SITES as u64;
+        let first = site(1, 0);
+        assert_eq!(first.1, INNERMOST + 1);
+        assert!((1..all).all(|outer| site(1, outer).0 != UNKNOWN));
+        assert_eq!(site(1, 0), first);
+        let late = site(1, all);
+        assert_eq!((late, late.1), (site(1, all + 1), INNERMOST));
+        assert!(
+            (2..all).any(|inner| site(inner, 0) == (UNKNOWN, 0)),
+            "they are not kept without end"
+        );
+    }
 }
