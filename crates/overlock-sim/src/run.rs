@@ -245,8 +245,10 @@ fn perform(job: Job) {
     calls::compute(job.hold_ns);
     let hold = if job.changes { sharing::change(job) } else { job.hold };
     if let Some(lock) = job.inner.filter(|&lock| with(|m| is_usable(m, lock))) {
-        let hold = with(|m| sharing::hold(m, lock));
-        perform(Job { lock, inner: None, hold, ..job });
+        let (hold, role) = with(|m| (sharing::hold(m, lock), m.locks[lock].kind.role));
+        let verb = if role == Role::Monitor { Verb::Until } else { job.verb };
+        let changes = job.changes && role == Role::ReadWrite;
+        perform(Job { lock, verb, hold, changes, inner: None, ..job });
     }
     release(job.lock, hold);
 }

@@ -77,6 +77,8 @@ pub(crate) struct Script {
     pause_ns: u64,
     /// Whether it is for monitors alone: the others wait when the holder arrives.
     waits: bool,
+    /// From which CPU on they only lock the monitor.
+    lock_from: usize,
     /// What each CPU takes the lock for, if it is a read-write lock.
     holds: [Hold; 4],
     /// Whether they change that in the middle of their sections.
@@ -100,6 +102,7 @@ const PLAIN: Script = Script {
     kinds: [0, 1],
     pause_ns: 300,
     waits: false,
+    lock_from: 4,
     holds: [Hold::Write; 4],
     changes: false,
     tries: [false; 4],
@@ -134,7 +137,7 @@ const HYBRID: usize = 3;
 const REFRESH: usize = 4;
 
 /// All scripts.
-pub(crate) const SCRIPTS: [Script; 42] = [
+pub(crate) const SCRIPTS: [Script; 43] = [
     PLAIN,
     Script { name: "halt", hold_ns: 30_000, ..PLAIN },
     Script { name: "long", hold_ns: 300_000, ..PLAIN },
@@ -160,6 +163,15 @@ pub(crate) const SCRIPTS: [Script; 42] = [
         // The notified waiter is back before there is another token.
         pause_ns: 10_000_000,
         waits: true,
+        ..PLAIN
+    },
+    // The notified waiter joins a queue in which others are, and one of them gives up.
+    Script {
+        name: "notified-among-others",
+        hold_ns: 30_000,
+        timeout_ns: [0, 0, 0, 20_000],
+        waits: true,
+        lock_from: 2,
         ..PLAIN
     },
     sharing("readers", [R, W, R, R]),
@@ -282,10 +294,16 @@ impl Script {
         self.rounds
     }
 
-    /// Whether it is meant for subjects like this: of several kinds of locks, or with this role.
+    /// Whether a CPU only locks a monitor, and waits for no condition.
+    pub(crate) fn locks(&self, cpu: usize) -> bool {
+        self.waits && cpu >= self.lock_from
+    }
+
+    /// Whether it is meant for subjects like this: of several kinds of locks, or with this role. Of
+    /// monitors beside locks, only the monitors have scripts.
     pub(crate) fn fits(&self, is_mixed: bool, role: Role) -> bool {
         let reads = self.holds != PLAIN.holds;
-        self.pair == is_mixed
+        self.pair == (is_mixed && role != Role::Monitor)
             && match role {
                 Role::ReadWrite => !self.waits,
                 Role::Monitor => !reads && !self.interrupts,

@@ -5,7 +5,10 @@
 //! notification that goes to it is lost, and the machine sees a token for which no waiter comes.
 //!
 //! The first CPU, and every interrupt, waits only for a limited time: there is always one that
-//! gives, and that releases all others when there is no more work.
+//! gives, and that releases all others when there is no more work. So does one that has another
+//! lock meanwhile.
+//!
+//! Some only lock and release, and may give up: waiters that come back meet them in the queue.
 
 use super::job::{Job, acquire, is_usable, release, verbs};
 use crate::kind::Role;
@@ -23,6 +26,9 @@ enum Notifies {
 
 /// A random operation on a monitor.
 pub(super) fn perform(job: Job) {
+    if with(|m| m.rng.one_in(4)) {
+        return lock(job);
+    }
     let gives = with(|m| (m.rng.one_in(2), m.rng.one_in(4), m.rng.one_in(2)));
     let (gives, to_all, inside) = gives;
     if !gives {
@@ -37,7 +43,8 @@ pub(super) fn perform(job: Job) {
 
 /// What a CPU does in a script: the first gives what the others wait for.
 pub(super) fn play(script: &Script, part: Part, cpu: usize) {
-    let wanted: u64 = script.rounds()[1..script.cpus].iter().sum();
+    let wanted = (1..script.cpus).filter(|&cpu| !script.locks(cpu));
+    let wanted: u64 = wanted.map(|cpu| script.rounds()[cpu]).sum();
     for round in 0..part.rounds {
         let first = round == 0;
         let timed = first && part.timeout_ns > 0;
@@ -49,7 +56,9 @@ pub(super) fn play(script: &Script, part: Part, cpu: usize) {
             hold_ns: part.hold_ns[usize::from(!first)],
             ..Job::PLAIN
         };
-        if cpu != 0 {
+        if script.locks(cpu) {
+            lock(job);
+        } else if cpu != 0 {
             take(job);
         } else if round + 1 == part.rounds {
             give(job, (wanted - round) as u32, Notifies::All, true);
@@ -57,6 +66,14 @@ pub(super) fn play(script: &Script, part: Part, cpu: usize) {
             give(job, 1, Notifies::One, first);
         }
         calls::spend(part.pause_ns);
+    }
+}
+
+/// Takes the lock, or gives up, and releases it.
+fn lock(job: Job) {
+    if acquire(job) {
+        calls::compute(job.hold_ns);
+        release(job.lock, Hold::Write);
     }
 }
 

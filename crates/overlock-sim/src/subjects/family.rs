@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use lock_api::{RawRwLockFair as _, RawRwLockUpgradeFair as _};
 use overlock::platform::{Bias, Platform, Unbiased};
-use overlock::{Hybrid, RawLock, RawTimedLock};
+use overlock::{Hybrid, Queued, RawLock, RawTimedLock};
 use overlock::{RawCondvar, RawRwLock};
 
 use crate::Oracle;
@@ -17,7 +17,7 @@ use crate::platform::{
     ByAddress, ByNumber, Cheap, Inject, Kickless, Misnumbered, Noted, SpinOnly, SwitchedOff,
     Unfenced, Waiting,
 };
-use crate::subject::{Probe, Subject, UNFAIR, bare, place};
+use crate::subject::{HYBRID, Probe, QUEUED, Subject, UNFAIR, bare, place};
 use crate::world::Hold;
 
 const READ_WRITE: Promise = Promise {
@@ -39,6 +39,7 @@ pub(super) static SUBJECTS: &[Subject] = &[
     monitor::<ByNumber, Right>("condvar-by-number"),
     monitor::<SwitchedOff, Right>("off-condvar"),
     monitor::<SpinOnly, Right>("native-condvar"),
+    mixed::<ByNumber>("mixed-condvar", &KINDS),
 ];
 
 pub(super) static BROKEN: &[Subject] = &[
@@ -65,6 +66,10 @@ pub(super) static BROKEN: &[Subject] = &[
     },
     Subject { known_bad: &[Oracle::LostWakeup], ..monitor::<ByAddress, Late>("broken-wait") },
     Subject { known_bad: &[Oracle::LostWakeup], ..monitor::<ByAddress, Greedy>("broken-timeout") },
+    Subject {
+        known_bad: &[Oracle::LostWakeup, Oracle::Progress, Oracle::Panic],
+        ..mixed::<Misnumbered<Equal>>("broken-notified", &EQUAL)
+    },
 ];
 
 /// The queue head never bars newcomers, and never counts how often it is passed.
@@ -123,16 +128,54 @@ impl Mistake for Greedy {
 }
 
 const fn read_write<W: Waiting, B: Bias<Inject<W>>, M: Mistake>(name: &'static str) -> Subject {
+    bare::<W>(name, read_write_kind::<W, B, M>())
+}
+
+const fn read_write_kind<W: Waiting, B: Bias<Inject<W>>, M: Mistake>() -> Kind {
     let place = |line| place(line, Sharing::<W, B, M>(RawRwLock::new(), PhantomData)) as _;
-    bare::<W>(name, Kind { timed: true, role: Role::ReadWrite, promise: READ_WRITE, place })
+    Kind { timed: true, role: Role::ReadWrite, promise: READ_WRITE, place }
 }
 
 const fn monitor<W: Waiting, M: Mistake>(name: &'static str) -> Subject {
+    bare::<W>(name, monitor_kind::<W, M>())
+}
+
+const fn monitor_kind<W: Waiting, M: Mistake>() -> Kind {
     let place = |line| {
         let (lock, condvar) = (Told(Hybrid::new()), RawCondvar::new());
         place(line, Monitor::<W, M> { lock, condvar, mistake: PhantomData }) as _
     };
-    bare::<W>(name, Kind { timed: false, role: Role::Monitor, promise: MONITOR, place })
+    Kind { timed: true, role: Role::Monitor, promise: MONITOR, place }
+}
+
+/// Monitors beside locks. Waiters of all share the nodes of their CPUs.
+const fn kinds<W: Waiting>() -> [Kind; 4] {
+    [
+        monitor_kind::<W, Right>(),
+        Kind::timed::<Hybrid<Inject<W>, Probe>>(HYBRID),
+        read_write_kind::<W, Unbiased, Right>(),
+        Kind::timed::<Queued<Inject<W>, Probe>>(QUEUED),
+    ]
+}
+
+static KINDS: [Kind; 4] = kinds::<ByNumber>();
+static EQUAL: [Kind; 4] = kinds::<Misnumbered<Equal>>();
+
+const fn mixed<W: Waiting>(name: &'static str, mix: &'static [Kind]) -> Subject {
+    Subject { mix, ..monitor::<W, Right>(name) }
+}
+
+/// A notification uses the number of a halted queue head, so a release that has found its waiter in
+/// the table may turn one into the other.
+#[derive(Debug)]
+struct Equal;
+
+impl Numbers for Equal {
+    fn of(state: u32) -> u32 {
+        const HEAD_HALTED: u32 = 3;
+        const NOTIFIED: u32 = 15;
+        if state == NOTIFIED { HEAD_HALTED } else { state }
+    }
 }
 
 #[repr(transparent)]
@@ -276,6 +319,10 @@ impl<W: Waiting, M: Mistake> Verbs for Monitor<W, M> {
 
     fn try_lock(&self, _: Hold) -> bool {
         self.lock.0.try_lock()
+    }
+
+    fn try_lock_until(&self, _: Hold, deadline_ns: u64) -> bool {
+        self.lock.0.try_lock_until(deadline_ns)
     }
 
     fn unlock(&self, _: Hold) {
