@@ -102,6 +102,10 @@ unsafe impl Platform for Process {
         Threads::yield_now();
     }
 
+    fn has_strangers() -> bool {
+        Threads::has_strangers()
+    }
+
     fn cpu() -> Option<Cpu> {
         WAITERS.numbers.current().or_else(take_number)
     }

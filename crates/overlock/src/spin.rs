@@ -8,6 +8,11 @@
 
 use crate::platform::Platform;
 
+/// Whether a CPU that waits may yield its processor: not to a stranger.
+pub(crate) fn may_yield<P: Platform>() -> bool {
+    P::YIELDS && P::waits() && !P::has_strangers()
+}
+
 /// A spin loop with a budget. Time that passes while the CPU has yielded is not charged to it.
 #[derive(Debug)]
 pub(crate) struct Spin {

@@ -81,6 +81,14 @@ pub unsafe trait Platform: Sized + 'static {
     #[inline]
     fn yield_now() {}
 
+    /// Whether *strangers* compute on the processors, as far as this platform has noticed: threads
+    /// that wait for no lock and no condition. A CPU that yields to one is away for a slice, and
+    /// should halt instead. The answer may change at any time, and any answer is correct.
+    #[inline]
+    fn has_strangers() -> bool {
+        false
+    }
+
     /// The number of this CPU (P7), or `None` if it has none; locks then spin without a queue node.
     fn cpu() -> Option<Cpu>;
 

@@ -7,7 +7,7 @@
 //! | P1, P3 | `FUTEX_WAIT` compares the word under the kernel's bucket lock; a waker that changed the word before `FUTEX_WAKE` can't fall between. |
 //! | P2 | Signals wake a thread early, and so do wakes meant for an earlier user of the address. |
 //! | P4 | Waking an address that has no waiters returns 0. |
-//! | P5 | `sched_yield`. |
+//! | P5 | `sched_yield` ([`yields`]). |
 //! | P6 | The processor's pause instruction. |
 //! | P7, P8 | A slot for each live thread, taken on its first contended lock operation and returned when the thread has exited ([`registry`]). 16,383 slots; a thread beyond that has no number, spins and naps. |
 //! | P9 | `CLOCK_MONOTONIC` ([`clock`]). |
@@ -34,6 +34,7 @@ mod rseq;
 pub mod syscall;
 mod vdso;
 mod waiting;
+mod yields;
 
 /// OS threads that may lose their processor at any instruction; they halt in a futex.
 ///
@@ -101,7 +102,11 @@ unsafe impl Platform for Threads {
     }
 
     fn yield_now() {
-        futex::yield_now();
+        yields::yield_now();
+    }
+
+    fn has_strangers() -> bool {
+        yields::has_strangers()
     }
 
     fn cpu() -> Option<Cpu> {

@@ -75,6 +75,8 @@
 //! notified waiter that finds the lock held yields some times before it waits for the lock in
 //! earnest: the holder is often the notifier, whose place it has taken.
 //!
+//! Where strangers compute ([`Platform::has_strangers`]), it halts at once and does not yield.
+//!
 //! # Invariants
 //!
 //! * V1: the list, its links and its nodes' states change only under its lock, except
@@ -123,7 +125,7 @@ use crate::counters::{Class, Event, Uncounted};
 use crate::entered::Entered;
 use crate::platform::Platform;
 use crate::slot::{Care, Node, NodeId, NodeState, step};
-use crate::spin::Spin;
+use crate::spin::{Spin, may_yield};
 use crate::waiters::NAP_NS;
 
 /// How often a notified waiter yields while the lock is held. Any value is correct.
@@ -192,9 +194,11 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
     /// # Safety
     /// The caller holds the lock.
     pub unsafe fn wait_until<L: RawLock>(&self, lock: &L, deadline_ns: Option<u64>) -> bool {
-        let yields = if P::YIELDS && P::waits() { YIELDS } else { 0 };
         let take = || {
-            for _ in 0..yields {
+            for _ in 0..YIELDS {
+                if !may_yield::<P>() {
+                    break;
+                }
                 if lock.try_lock() {
                     return;
                 }
@@ -251,7 +255,7 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
     fn sleep(&self, entered: &Entered<P>, mut deadline_ns: Option<u64>) -> bool {
         let state = &entered.node().state;
         let mut spin = Spin::new(P::costs().spin_ns());
-        let mut spins = P::WAITS && P::waits();
+        let mut spins = P::WAITS && P::waits() && !P::has_strangers();
         loop {
             // ORDERING: Acquire, V-O2.
             let seen = state.load(Acquire);
@@ -270,10 +274,11 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
                 deadline_ns = None;
             } else if spins {
                 spins = spin.pause::<P>();
-                if spins && P::YIELDS && spin.has_read_clock() {
+                if spins && spin.has_read_clock() && may_yield::<P>() {
                     C::count(Event::PvYield);
                     // The time away counts: the waiter comes back to a spin that may be over.
                     P::yield_now();
+                    spins = !P::has_strangers();
                 }
             } else if P::WAITS && P::waits() {
                 C::count(Event::PvWaitNode);

@@ -77,9 +77,3 @@ pub(crate) fn nap(ns: u64) {
         syscall(libc::SYS_nanosleep, [(&raw const time).expose_provenance(), 0, 0, 0, 0, 0]);
     }
 }
-
-/// Lets another thread have the processor.
-pub(crate) fn yield_now() {
-    // SAFETY: no arguments, no memory.
-    unsafe { syscall(libc::SYS_sched_yield, [0; 6]) };
-}

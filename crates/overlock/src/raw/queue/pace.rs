@@ -8,7 +8,8 @@
 //! makes needless (A. Karlin, K. Li, M. Manasse, S. Owicki, "Empirical Studies of Competitive
 //! Spinning for a Shared-Memory Multiprocessor", SOSP 1991). A newcomer does not
 //! yield: once it sleeps, fewer threads contend for the processors and for the lock. Of each lock,
-//! only the queue head yields, because it is the one waiter that must soon be there.
+//! only the queue head yields, because it is the one waiter that must soon be there; and not where
+//! strangers compute.
 //!
 //! *Look rarely.* Each look takes the lock's cache line away from a holder that is about to write
 //! it. So a newcomer looks once in each reading of the clock. The queue head looks at each pause:
@@ -19,7 +20,7 @@
 use super::rent::has;
 use crate::counters::{Class, Event};
 use crate::platform::{Costs, Platform};
-use crate::spin::Spin;
+use crate::spin::{Spin, may_yield};
 
 /// A head in strict order spins for this part of the time of others, less than the halt that
 /// follows: no other CPU can use the lock meanwhile, and the holder may need the processor.
@@ -69,7 +70,7 @@ impl Pace {
     #[inline]
     pub(super) fn goes_on<P: Platform, C: Class>(&mut self) -> bool {
         let goes_on = self.spin.pause_times::<P>(self.pauses);
-        if goes_on && self.yields && P::YIELDS && self.has_read_clock() && P::waits() {
+        if goes_on && self.yields && self.has_read_clock() && may_yield::<P>() {
             C::count(Event::PvYield);
             self.spin.yield_now::<P>();
         }
