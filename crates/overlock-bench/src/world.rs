@@ -156,8 +156,9 @@ impl World for Threads {
         // several do.
         if job.logged && job.shape.task == Task::default() {
             let logged = self.sample(RunSpec { logged: true, ..self.spec(job) }, cancel)?;
-            let speed = logged.ops_per_s / sample.ops_per_s.max(f64::MIN_POSITIVE);
-            spent = logged.spent.map(|of| Spent { speed, ..of });
+            // A run in which no thread took the lock has no speed to compare with.
+            let of = logged.spent.filter(|_| sample.ops_per_s > 0.0);
+            spent = of.map(|of| Spent { speed: logged.ops_per_s / sample.ops_per_s, ..of });
         }
         Ok(Run { spent, ..run_of(sample) })
     }
