@@ -6,45 +6,60 @@
 //! milliseconds, where a thread that halts would have been let in as soon as it was woken: it had
 //! used less than its share.
 //!
-//! Nothing tells beforehand who will run. So each yield is timed, and after a long one no thread of
-//! this process yields for a while, which is proportional: yields to strangers take no more than a
-//! small part of the time, however long slices are.
+//! Nothing tells beforehand who will run. So each yield is timed. Two long ones of this process in
+//! a row, with no short one between, were to strangers: beside two threads that compute, on two
+//! processors, half of all yields are long, and where many own threads yield to each other a few
+//! in a thousand. Then no thread of this process yields for a while, which is proportional: yields
+//! to strangers take no more than a small part of the time, however long slices are.
 
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use super::clock::now_ns;
 use super::syscall::syscall;
 
-/// A yield that takes longer was one to a stranger: more than own threads take between two waits,
-/// less than a slice of any scheduler.
-const LONG_NS: u64 = 500_000;
-/// For how many times as long no thread yields then. Any value is correct.
+/// A yield that takes longer is long, in nanoseconds: longer than most among own threads, shorter
+/// than the slice of a scheduler.
+const LONG_NS: u64 = 1_000_000;
+/// For how many times as long as the second long yield no thread yields. Any value is correct.
 const PAUSE: u64 = 16;
 
-/// Until when no thread yields.
-static PAUSED_UNTIL_NS: AtomicU64 = AtomicU64::new(0);
+/// What this process has seen of its yields.
+static YIELDS: Yields =
+    Yields { was_long: AtomicBool::new(false), paused_until_ns: AtomicU64::new(0) };
+
+struct Yields {
+    /// Whether the last yield was long.
+    was_long: AtomicBool,
+    /// Until when no thread yields.
+    paused_until_ns: AtomicU64,
+}
 
 /// Lets another thread have the processor.
 pub(super) fn yield_now() {
     let since = now_ns();
     // SAFETY: no arguments, no memory.
     unsafe { syscall(libc::SYS_sched_yield, [0; 6]) };
-    let now = now_ns();
-    if let Some(until) = paused_until(since, now) {
-        PAUSED_UNTIL_NS.store(until, Relaxed);
-    }
+    YIELDS.note(since, now_ns());
 }
 
-/// Whether a yield has met a stranger, not long ago.
+/// Whether yields have met strangers, not long ago.
 pub(super) fn has_strangers() -> bool {
-    let until = PAUSED_UNTIL_NS.load(Relaxed);
+    let until = YIELDS.paused_until_ns.load(Relaxed);
     until != 0 && now_ns() < until
 }
 
-/// Until when no thread yields after a yield that took from `since` to `now`, if it was long.
-fn paused_until(since: u64, now: u64) -> Option<u64> {
-    let took = now.saturating_sub(since);
-    (took > LONG_NS).then(|| now.saturating_add(took.saturating_mul(PAUSE)))
+impl Yields {
+    /// Takes note of a yield.
+    fn note(&self, since: u64, now: u64) {
+        let took = now.saturating_sub(since);
+        let (is_long, was_long) = (took > LONG_NS, self.was_long.load(Relaxed));
+        if is_long != was_long {
+            self.was_long.store(is_long, Relaxed);
+        } else if is_long {
+            let until = now.saturating_add(took.saturating_mul(PAUSE));
+            self.paused_until_ns.store(until, Relaxed);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -52,12 +67,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_long_yield_is_followed_by_a_pause_and_by_one_that_is_longer_the_longer_it_was() {
-        assert_eq!(paused_until(1_000, 1_000 + LONG_NS), None);
-        assert_eq!(paused_until(2_000, 1_000), None);
-        let pause = |took| paused_until(1_000, 1_000 + took).map(|until| until - 1_000 - took);
-        assert_eq!(pause(1_000_000), Some(PAUSE * 1_000_000));
-        assert_eq!(pause(4_000_000), Some(PAUSE * 4_000_000));
-        assert_eq!(paused_until(0, u64::MAX), Some(u64::MAX));
+    fn only_long_yields_in_a_row_are_followed_by_a_pause_and_by_a_longer_one_the_longer_they_were()
+    {
+        let yields =
+            Yields { was_long: AtomicBool::new(false), paused_until_ns: AtomicU64::new(0) };
+        let paused_after = |took: u64| {
+            yields.note(1_000, 1_000 + took);
+            yields.paused_until_ns.load(Relaxed)
+        };
+        let (short, long) = (LONG_NS, LONG_NS + 1);
+        assert_eq!([short, long, short, long].map(paused_after), [0; 4]);
+        assert_eq!(paused_after(long), 1_000 + long * (PAUSE + 1));
+        assert_eq!(paused_after(4 * long), 1_000 + 4 * long * (PAUSE + 1));
+        yields.note(2_000, 1_000);
+        assert!(!yields.was_long.load(Relaxed));
+        yields.note(0, u64::MAX);
+        yields.note(0, u64::MAX);
+        assert_eq!(yields.paused_until_ns.load(Relaxed), u64::MAX);
     }
 }
