@@ -6,11 +6,12 @@
 //! milliseconds, where a thread that halts would have been let in as soon as it was woken: it had
 //! used less than its share.
 //!
-//! Nothing tells beforehand who will run. So each yield is timed. Two long ones of this process in
-//! a row, with no short one between, were to strangers: beside two threads that compute, on two
-//! processors, half of all yields are long, and where many own threads yield to each other a few
-//! in a thousand. Then no thread of this process yields for a while, which is proportional: yields
-//! to strangers take no more than a small part of the time, however long slices are.
+//! Nothing tells beforehand who will run. So each yield is timed, and two long ones of this process
+//! in a row, with no short one between, are taken as yields to strangers: beside two threads that
+//! compute, on two processors, half of all yields are long, and where many own threads yield to
+//! each other a few in a thousand. Then no thread of this process yields for a while, which is
+//! proportional, so that yields to strangers take a small part of the time, however long slices
+//! are.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 

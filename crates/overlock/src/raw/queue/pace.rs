@@ -8,8 +8,8 @@
 //! makes needless (A. Karlin, K. Li, M. Manasse, S. Owicki, "Empirical Studies of Competitive
 //! Spinning for a Shared-Memory Multiprocessor", SOSP 1991). A newcomer does not
 //! yield: once it sleeps, fewer threads contend for the processors and for the lock. Of each lock,
-//! only the queue head yields, because it is the one waiter that must soon be there; and not where
-//! strangers compute.
+//! only the queue head yields, because it is the one waiter that must soon be there, and it does
+//! not where strangers compute.
 //!
 //! *Look rarely.* Each look takes the lock's cache line away from a holder that is about to write
 //! it. So a newcomer looks once in each reading of the clock. The queue head looks at each pause:
