@@ -41,8 +41,8 @@ cargo xtask COMMAND
            each in turn, and write what each brings into docs/hybrid.md; [build] only builds,
            [built] measures what it built; [--in WORLD] [--points N] [--rounds N] [--seconds S]
            [--seed N]
-  parking-lot  run the tests of parking_lot, and of a crate that depends on it, with our crate under
-           its name; fetches them, and skips visibly where it can't
+  parking-lot  run the tests of parking_lot, of std's locks, and of two crates that depend on it, with
+           our crate under its name; fetches them, and skips visibly where it can't
   spin     the same for spin, and two no_std crates that depend on it
   tidy     check the rules of STYLE.md that a program can check (also a test)
   verify   run the long checks: models with one preemption more, every ordering, more rounds of the

@@ -3,7 +3,8 @@
 //!
 //! It fetches `parking_lot` and two crates that depend on it from the registry, renames the
 //! dependency, and runs their own tests. Nothing of theirs stays in the repository. The tests of
-//! `parking_lot` lie in its source files, and are taken from there.
+//! `parking_lot` lie in its source files, and are taken from there; those of std, from a package
+//! of Debian, run on a module of its shape ([`STD_SHAPE`]).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,9 @@ use crate::{root, target};
 
 /// What is fetched: the version of `parking_lot` whose tests run, and crates that depend on it.
 const FETCHED: &str = "parking_lot = \"=0.12.5\"\ndashmap = \"=5.2.0\"\ntokio = \"=1.54.1\"\n";
+
+/// The shape of `std::sync` around `overlock-parking-lot`'s types.
+const STD_SHAPE: &str = include_str!("parking_lot/std_shape.rs");
 
 /// What the tests of `parking_lot` need beside it.
 const NEEDED: &str = r#"bincode = "1.3"
@@ -51,6 +55,7 @@ pub(crate) fn check() -> Result<bool> {
     let folder = target()?.join("parking-lot");
     let Some(vendor) = fetch(&folder, FETCHED)? else { return Ok(true) };
     let sound = parking_lots(&vendor.join("parking_lot-0.12.5"), &folder.join("theirs"))?;
+    let sound = stds(&folder)? && sound;
     let sound = dashmaps(&vendor.join("dashmap-5.2.0"))? && sound;
     Ok(tokios(&vendor.join("tokio-1.54.1"))? && sound)
 }
@@ -88,6 +93,36 @@ fn parking_lots(from: &Path, to: &Path) -> Result<bool> {
     tests(to, &[])
 }
 
+/// Runs std's tests of `Mutex`, `RwLock` and `Condvar`.
+fn stds(folder: &Path) -> Result<bool> {
+    let (from, to) = (folder.join("rust-src"), folder.join("stds"));
+    let Some(sync) = std_sources(&from)? else {
+        println!("skipped: std's tests: apt-get can't fetch rust-src here");
+        return Ok(true);
+    };
+    package(&to, &format!("parking_lot = {{ {} }}\nrand = \"0.8\"\n", ours(NAME)))?;
+    let mut lib = STD_SHAPE.to_owned();
+    for file in ["mutex", "rwlock", "condvar"] {
+        fs::copy(sync.join(file).join("tests.rs"), to.join("src").join(file).with_extension("rs"))?;
+        lib += &format!("#[cfg(test)]\nmod {file};\n");
+    }
+    fs::write(to.join("src/lib.rs"), lib)?;
+    tests(&to, &[])
+}
+
+/// Fetches std's sources, and returns where those of its locks are, if that can be done.
+fn std_sources(to: &Path) -> Result<Option<PathBuf>> {
+    let _ = fs::remove_dir_all(to);
+    fs::create_dir_all(to)?;
+    let fetched = ["apt-get download -q rust-src", "dpkg -x rust-src_*.deb ."];
+    let fetch = Command::new("sh").arg("-c").arg(fetched.join(" && ")).current_dir(to).status()?;
+    if !fetch.success() {
+        return Ok(None);
+    }
+    let release = fs::read_dir(to.join("usr/src"))?.next().context("rust-src is empty")??;
+    Ok(Some(release.path().join("library/std/src/sync")))
+}
+
 /// Runs the tests of `dashmap`.
 fn dashmaps(folder: &Path) -> Result<bool> {
     rename(folder, THEIRS, NAME)?;
@@ -102,7 +137,10 @@ fn tokios(folder: &Path) -> Result<bool> {
     let itself = "\n[patch.crates-io]\ntokio = { path = \".\" }\n";
     fs::write(folder.join("Cargo.toml"), text + itself)?;
     // One test needs a file that it may not read: root may read all files.
-    tests(folder, &["--features", "full", "--lib", "--tests", "--", "--skip", "try_exists"])
+    tests(
+        folder,
+        &["--features", "full,test-util", "--lib", "--tests", "--", "--skip", "try_exists"],
+    )
 }
 
 /// One of our crates, as a dependency by another name.
