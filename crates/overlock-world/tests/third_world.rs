@@ -479,8 +479,8 @@ impl Engine for InTurns {
 fn the_laboratorys_experiment_file_runs_and_is_the_same_every_time() {
     let text = include_str!("../../../experiments/micro.toml");
     let mut experiment = Experiment::parse("micro", text).unwrap();
-    // Each turn is a switch of threads, and a tenth of a second of them takes some seconds.
-    experiment.host.seconds = 0.02;
+    // Each turn is a switch of threads, and a tenth of a second of them takes many seconds.
+    experiment.host.seconds = 0.01;
     let results = |experiment: &Experiment| {
         let plan = experiment.plan(&InTurns, 1, |_| Ok(1.0)).unwrap();
         let run = |job: &Job| World::run(&InTurns, job, &AtomicBool::new(false)).unwrap();

@@ -30,9 +30,9 @@ impl Subject for NoOp {
 
 #[test]
 fn a_lock_that_lets_everybody_in_loses_updates() {
-    let verdict = oracle::excludes::<NoOp>(4, 1_000_000, 3);
+    let verdict = oracle::excludes(oracle::new::<NoOp>, 4, 1_000_000, 3);
     assert!(verdict.unwrap_err().starts_with("lost "));
-    assert_eq!(oracle::tries_truly::<NoOp>().unwrap_err(), "a held lock could be taken");
+    assert_eq!(oracle::tries_truly(oracle::new::<NoOp>).unwrap_err(), "a held lock could be taken");
 }
 
 /// A futex mutex whose release wakes no waiter.
@@ -58,7 +58,7 @@ impl Subject for LostWakeUp {
 #[test]
 fn a_lost_wake_up_is_no_progress() {
     let verdict = oracle::watched_for(Duration::from_secs(3), |_| {
-        oracle::loses_no_waiter::<LostWakeUp>(8, 20, Duration::from_millis(2))
+        oracle::loses_no_waiter(oracle::new::<LostWakeUp>, 8, 20, Duration::from_millis(2))
     });
     assert_eq!(verdict.unwrap_err(), "no progress: a waiter was lost");
 }
@@ -147,9 +147,10 @@ impl Subject for Unfair {
 
 #[test]
 fn an_unfair_queue_is_out_of_order() {
-    for verdict in
-        [oracle::serves_in_order::<Unfair>(8), oracle::mostly_serves_in_order::<Unfair>(8)]
-    {
+    for verdict in [
+        oracle::serves_in_order(oracle::new::<Unfair>, 8),
+        oracle::mostly_serves_in_order(oracle::new::<Unfair>, 8),
+    ] {
         assert!(verdict.unwrap_err().starts_with("served in the order"));
     }
 }

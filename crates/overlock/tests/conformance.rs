@@ -25,17 +25,17 @@ macro_rules! suite {
 
             #[test]
             fn excludes() {
-                oracle::excludes::<$lock>($threads, 20_000 / $threads as u64, 3).unwrap();
+                oracle::excludes(oracle::new::<$lock>, $threads, 20_000 / $threads as u64, 3).unwrap();
             }
 
             #[test]
             fn tries_truly() {
-                oracle::tries_truly::<$lock>().unwrap();
+                oracle::tries_truly(oracle::new::<$lock>).unwrap();
             }
 
             #[test]
             fn loses_no_waiter() {
-                oracle::loses_no_waiter::<$lock>($threads, 20, Duration::from_millis(2)).unwrap();
+                oracle::loses_no_waiter(oracle::new::<$lock>, $threads, 20, Duration::from_millis(2)).unwrap();
             }
         }
     )*};
@@ -58,22 +58,22 @@ suite! {
 
 #[test]
 fn ticket_serves_in_order() {
-    oracle::serves_in_order::<Ticket<Threads>>(12).unwrap();
+    oracle::serves_in_order(oracle::new::<Ticket<Threads>>, 12).unwrap();
 }
 
 #[test]
 fn narrow_ticket_serves_in_order() {
-    oracle::serves_in_order::<Ticket<Threads, Uncounted, Narrow>>(12).unwrap();
+    oracle::serves_in_order(oracle::new::<Ticket<Threads, Uncounted, Narrow>>, 12).unwrap();
 }
 
 #[test]
 fn queued_serves_its_queue_in_order() {
-    oracle::mostly_serves_in_order::<Queued<Threads>>(12).unwrap();
+    oracle::mostly_serves_in_order(oracle::new::<Queued<Threads>>, 12).unwrap();
 }
 
 #[test]
 fn hybrid_serves_its_queue_in_order() {
-    oracle::mostly_serves_in_order::<Hybrid<Threads>>(12).unwrap();
+    oracle::mostly_serves_in_order(oracle::new::<Hybrid<Threads>>, 12).unwrap();
 }
 
 #[test]

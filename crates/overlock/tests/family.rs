@@ -35,29 +35,29 @@ macro_rules! read_write {
 
             #[test]
             fn excludes() {
-                family::excludes::<$lock>($threads, 8_000 / $threads as u64, 4).unwrap();
-                family::excludes::<$lock>($threads, 8_000 / $threads as u64, 2).unwrap();
+                family::excludes(family::shared::<$lock>, $threads, 8_000 / $threads as u64, 4).unwrap();
+                family::excludes(family::shared::<$lock>, $threads, 8_000 / $threads as u64, 2).unwrap();
             }
 
             #[test]
             fn writers_exclude() {
-                oracle::excludes::<$lock>($threads, 20_000 / $threads as u64, 3).unwrap();
-                oracle::tries_truly::<$lock>().unwrap();
+                oracle::excludes(oracle::new::<$lock>, $threads, 20_000 / $threads as u64, 3).unwrap();
+                oracle::tries_truly(oracle::new::<$lock>).unwrap();
             }
 
             #[test]
             fn reads_together() {
-                family::reads_together::<$lock>(3, LIMIT).unwrap();
+                family::reads_together(family::shared::<$lock>, 3, LIMIT).unwrap();
             }
 
             #[test]
             fn does_not_starve_writers() {
-                family::does_not_starve_writers::<$lock>(3, 100_000).unwrap();
+                family::does_not_starve_writers(family::shared::<$lock>, 3, 100_000).unwrap();
             }
 
             #[test]
             fn loses_no_waiter() {
-                family::loses_no_waiter::<$lock>($threads, 20, LIMIT).unwrap();
+                family::loses_no_waiter(family::shared::<$lock>, $threads, 20, LIMIT).unwrap();
             }
         }
     )*};
@@ -78,8 +78,8 @@ macro_rules! condition {
 
             #[test]
             fn notifies() {
-                family::notifies::<$subject>($takers, 200, LIMIT).unwrap();
-                family::broadcasts::<$subject>($takers, 100, LIMIT).unwrap();
+                family::notifies(family::conditional::<$subject>, $takers, 200, LIMIT).unwrap();
+                family::broadcasts(family::conditional::<$subject>, $takers, 100, LIMIT).unwrap();
             }
         }
     )*};
@@ -88,8 +88,18 @@ macro_rules! condition {
 /// On platforms whose clock stands still, no deadline passes.
 #[test]
 fn condition_variables_pass_notifications_on() {
-    family::passes_notifications_on::<With<Threads, Hybrid<Threads>>>(300, LIMIT).unwrap();
-    family::passes_notifications_on::<With<Threads, RawRwLock<Threads>>>(300, LIMIT).unwrap();
+    family::passes_notifications_on(
+        family::conditional::<With<Threads, Hybrid<Threads>>>,
+        300,
+        LIMIT,
+    )
+    .unwrap();
+    family::passes_notifications_on(
+        family::conditional::<With<Threads, RawRwLock<Threads>>>,
+        300,
+        LIMIT,
+    )
+    .unwrap();
 }
 
 condition! {
@@ -165,13 +175,14 @@ const SHORT: Duration = Duration::from_secs(3);
 #[test]
 fn a_lock_that_prefers_readers_starves_writers() {
     // Few enough that the readers pass each other the lock without one losing its processor.
-    let verdict = family::does_not_starve_writers::<Faulty<PREFERS_READERS>>(100, 1_000);
+    let verdict =
+        family::does_not_starve_writers(family::shared::<Faulty<PREFERS_READERS>>, 100, 1_000);
     assert!(verdict.unwrap_err().ends_with("readers passed a writer"));
 }
 
 #[test]
 fn a_reader_beside_a_writer_sees_half_a_section() {
-    let verdict = family::excludes::<Faulty<LETS_READERS_IN>>(4, 400_000, 2);
+    let verdict = family::excludes(family::shared::<Faulty<LETS_READERS_IN>>, 4, 400_000, 2);
     assert!(verdict.is_err());
 }
 
@@ -245,15 +256,23 @@ type Check = fn() -> Verdict;
 fn waiters_that_a_fault_loses_are_missed() {
     let faults: [(&str, Check); 5] = [
         ("the last reader forgets the kick", || {
-            family::loses_no_waiter::<Faulty<FORGETS_THE_KICK>>(8, 20, SHORT)
+            family::loses_no_waiter(family::shared::<Faulty<FORGETS_THE_KICK>>, 8, 20, SHORT)
         }),
-        ("readers read alone", || family::reads_together::<Faulty<READS_ALONE>>(3, SHORT)),
+        ("readers read alone", || {
+            family::reads_together(family::shared::<Faulty<READS_ALONE>>, 3, SHORT)
+        }),
         ("a notification is lost at a deadline", || {
-            family::passes_notifications_on::<Waiters<LOSES_IT_AT_THE_DEADLINE>>(20_000, SHORT)
+            family::passes_notifications_on(
+                family::conditional::<Waiters<LOSES_IT_AT_THE_DEADLINE>>,
+                20_000,
+                SHORT,
+            )
         }),
-        ("a waiter joins late", || family::notifies::<Waiters<JOINS_LATE>>(2, 1_000_000, SHORT)),
+        ("a waiter joins late", || {
+            family::notifies(family::conditional::<Waiters<JOINS_LATE>>, 2, 1_000_000, SHORT)
+        }),
         ("a broadcast reaches one", || {
-            family::broadcasts::<Waiters<NOTIFIES_ONE>>(4, 1_000, SHORT)
+            family::broadcasts(family::conditional::<Waiters<NOTIFIES_ONE>>, 4, 1_000, SHORT)
         }),
     ];
     thread::scope(|scope| {

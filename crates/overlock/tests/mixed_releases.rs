@@ -210,9 +210,12 @@ const SHORT: Duration = Duration::from_micros(20);
 
 fn holds<L: ConstLock + 'static>() {
     if can_mix() {
-        assert_eq!(oracle::excludes::<Mixed<L, Unwatched>>(4, 20_000, 3), Ok(()));
+        assert_eq!(oracle::excludes(oracle::new::<Mixed<L, Unwatched>>, 4, 20_000, 3), Ok(()));
         let section = Duration::from_millis(2);
-        assert_eq!(oracle::loses_no_waiter::<Mixed<L, Unwatched>>(6, 20, section), Ok(()));
+        assert_eq!(
+            oracle::loses_no_waiter(oracle::new::<Mixed<L, Unwatched>>, 6, 20, section),
+            Ok(())
+        );
         assert_eq!(meets::<Mixed<L, Unwatched>>(300, LIMIT), Ok(()));
     }
 }

@@ -19,12 +19,28 @@ use super::oracle::{Verdict, beside, joined, together, watched, watched_for};
 
 /// A read-write lock under test.
 pub(crate) trait Shared: Send + Sync + 'static {
-    fn new() -> Self;
+    fn new() -> Self
+    where
+        Self: Sized;
     fn read(&self);
     fn end_read(&self);
     fn write(&self);
     fn end_write(&self);
 }
+
+/// Makes a read-write lock. As of [`super::oracle::New`], the type is known here only.
+pub(crate) fn shared<S: Shared>() -> Box<dyn Shared> {
+    Box::new(S::new())
+}
+
+type NewShared = fn() -> Box<dyn Shared>;
+
+/// Makes a condition variable.
+pub(crate) fn conditional<S: Conditional>() -> Box<dyn Conditional> {
+    Box::new(S::new())
+}
+
+type NewConditional = fn() -> Box<dyn Conditional>;
 
 impl<P: Platform, B: Bias<P>> Shared for RawRwLock<P, Uncounted, B>
 where
@@ -50,16 +66,16 @@ where
 }
 
 /// Two numbers that a writer keeps equal.
-struct Pair<S> {
-    lock: S,
+struct Pair {
+    lock: Box<dyn Shared>,
     pair: UnsafeCell<[u64; 2]>,
 }
 
 // SAFETY: the lock under test protects the pair. A broken one tears it, which is what the test
 // looks for; the accesses are volatile.
-unsafe impl<S: Sync> Sync for Pair<S> {}
+unsafe impl Sync for Pair {}
 
-impl<S> Pair<S> {
+impl Pair {
     fn get(&self, i: usize) -> u64 {
         // SAFETY: the pointer is valid; see `Sync` for the race of a broken subject.
         unsafe { self.pair.get().cast::<u64>().add(i).read_volatile() }
@@ -74,9 +90,9 @@ impl<S> Pair<S> {
 }
 
 /// Writers exclude each other and readers. Each `write_every`th section of a thread writes.
-pub(crate) fn excludes<S: Shared>(threads: usize, rounds: u64, write_every: u64) -> Verdict {
+pub(crate) fn excludes(new: NewShared, threads: usize, rounds: u64, write_every: u64) -> Verdict {
     watched(move |pulse| {
-        let shared = Pair { lock: S::new(), pair: UnsafeCell::new([0; 2]) };
+        let shared = Pair { lock: new(), pair: UnsafeCell::new([0; 2]) };
         let torn = AtomicBool::new(false);
         together(threads, |_| {
             for round in 0..rounds {
@@ -107,9 +123,9 @@ pub(crate) fn excludes<S: Shared>(threads: usize, rounds: u64, write_every: u64)
 }
 
 /// Readers hold the lock at the same time: each waits in its section for all the others.
-pub(crate) fn reads_together<S: Shared>(readers: usize, limit: Duration) -> Verdict {
+pub(crate) fn reads_together(new: NewShared, readers: usize, limit: Duration) -> Verdict {
     watched_for(limit, move |_| {
-        let (lock, all) = (S::new(), Barrier::new(readers));
+        let (lock, all) = (new(), Barrier::new(readers));
         let reads = |_| {
             lock.read();
             all.wait();
@@ -125,14 +141,14 @@ pub(crate) fn reads_together<S: Shared>(readers: usize, limit: Duration) -> Verd
 }
 
 /// A lock that two readers hold in turns, so that there is no moment without a reader.
-struct Relay<S> {
-    lock: S,
+struct Relay {
+    lock: Box<dyn Shared>,
     reads: [AtomicU64; 2],
     asks: [AtomicBool; 2],
     done: AtomicBool,
 }
 
-impl<S: Shared> Relay<S> {
+impl Relay {
     fn all_reads(&self) -> u64 {
         self.reads.iter().map(|reads| reads.load(SeqCst)).sum()
     }
@@ -162,12 +178,12 @@ impl<S: Shared> Relay<S> {
 /// A writer gets the lock although there is no moment without a reader, and starves if `patience`
 /// readers come meanwhile. That has to be some thousand times what a lock allows, because a writer
 /// without a processor can't even join the queue.
-pub(crate) fn does_not_starve_writers<S: Shared>(rounds: usize, patience: u64) -> Verdict {
+pub(crate) fn does_not_starve_writers(new: NewShared, rounds: usize, patience: u64) -> Verdict {
     watched(move |pulse| {
         for _ in 0..rounds {
             pulse.beat();
             let relay = &Relay {
-                lock: S::new(),
+                lock: new(),
                 reads: [const { AtomicU64::new(0) }; 2],
                 asks: [const { AtomicBool::new(false) }; 2],
                 done: AtomicBool::new(false),
@@ -199,9 +215,14 @@ pub(crate) fn does_not_starve_writers<S: Shared>(rounds: usize, patience: u64) -
 
 /// Bursts of readers and writers that sleep through a long section, for reading or writing, all get
 /// the lock.
-pub(crate) fn loses_no_waiter<S: Shared>(threads: usize, bursts: u64, limit: Duration) -> Verdict {
+pub(crate) fn loses_no_waiter(
+    new: NewShared,
+    threads: usize,
+    bursts: u64,
+    limit: Duration,
+) -> Verdict {
     watched_for(limit, move |pulse| {
-        let lock = S::new();
+        let lock = new();
         let take = |writes| if writes { lock.write() } else { lock.read() };
         let release = |writes| if writes { lock.end_write() } else { lock.end_read() };
         let waits = |i| {
@@ -223,7 +244,9 @@ pub(crate) fn loses_no_waiter<S: Shared>(threads: usize, bursts: u64, limit: Dur
 
 /// A condition variable under test, with the mutex that it uses.
 pub(crate) trait Conditional: Send + Sync + 'static {
-    fn new() -> Self;
+    fn new() -> Self
+    where
+        Self: Sized;
     fn lock(&self);
     fn unlock(&self);
     /// Returns whether it was notified, or may have been.
@@ -272,16 +295,16 @@ where
 }
 
 /// Tokens under a mutex, and the condition that there is one.
-struct Tokens<S> {
-    subject: S,
+struct Tokens {
+    subject: Box<dyn Conditional>,
     left: AtomicU32,
     taken: AtomicU64,
 }
 
-impl<S: Conditional> Tokens<S> {
-    fn new() -> Self {
+impl Tokens {
+    fn new(new: NewConditional) -> Self {
         let (left, taken) = (AtomicU32::new(0), AtomicU64::new(0));
-        Self { subject: S::new(), left, taken }
+        Self { subject: new(), left, taken }
     }
 
     /// Waits for a token and takes it, or gives up when `timeout` has passed. (The counts are
@@ -311,9 +334,14 @@ impl<S: Conditional> Tokens<S> {
 
 /// Every token reaches a waiter: a notification is not lost, whether waiters are about to halt,
 /// halt or are awake.
-pub(crate) fn notifies<S: Conditional>(takers: usize, rounds: u64, limit: Duration) -> Verdict {
+pub(crate) fn notifies(
+    new: NewConditional,
+    takers: usize,
+    rounds: u64,
+    limit: Duration,
+) -> Verdict {
     watched_for(limit, move |pulse| {
-        let tokens = Tokens::<S>::new();
+        let tokens = Tokens::new(new);
         let takes = |_| {
             for _ in 0..rounds {
                 tokens.take(None);
@@ -333,9 +361,14 @@ pub(crate) fn notifies<S: Conditional>(takers: usize, rounds: u64, limit: Durati
 }
 
 /// Every broadcast reaches all waiters: in each round, all of them wait for its number.
-pub(crate) fn broadcasts<S: Conditional>(waiters: usize, rounds: u32, limit: Duration) -> Verdict {
+pub(crate) fn broadcasts(
+    new: NewConditional,
+    waiters: usize,
+    rounds: u32,
+    limit: Duration,
+) -> Verdict {
     watched_for(limit, move |pulse| {
-        let round = Tokens::<S>::new();
+        let round = Tokens::new(new);
         let waits = |_| {
             for next in 1..=rounds {
                 round.subject.lock();
@@ -363,11 +396,15 @@ pub(crate) fn broadcasts<S: Conditional>(waiters: usize, rounds: u32, limit: Dur
 
 /// A notification that races with a deadline is not lost: one of two waiters gives up after a
 /// moment, and if it has not taken the token, the other one gets it.
-pub(crate) fn passes_notifications_on<S: Conditional>(rounds: u64, limit: Duration) -> Verdict {
+pub(crate) fn passes_notifications_on(
+    new: NewConditional,
+    rounds: u64,
+    limit: Duration,
+) -> Verdict {
     watched_for(limit, move |pulse| {
         for round in 0..rounds {
             pulse.beat();
-            let tokens = &Tokens::<S>::new();
+            let tokens = &Tokens::new(new);
             thread::scope(|scope| {
                 let start = |timeout| scope.spawn(move || tokens.take(timeout));
                 let hasty = start(Some(Duration::from_micros(200 + round * 7 % 100)));

@@ -18,7 +18,9 @@ use overlock::{ConstLock, RawLock};
 
 /// What the oracles can check: anything with the verbs of a lock.
 pub(crate) trait Subject: Send + Sync + 'static {
-    fn new() -> Self;
+    fn new() -> Self
+    where
+        Self: Sized;
     fn lock(&self);
     fn try_lock(&self) -> bool;
     fn unlock(&self);
@@ -38,6 +40,14 @@ impl<L: ConstLock + 'static> Subject for L {
         // SAFETY: the oracles unlock only what they have locked.
         unsafe { RawLock::unlock(self) };
     }
+}
+
+/// Makes a subject. The oracles know no type, so that they are compiled once for all subjects.
+pub(crate) type New = fn() -> Box<dyn Subject>;
+
+/// The [`New`] of a type.
+pub(crate) fn new<S: Subject>() -> Box<dyn Subject> {
+    Box::new(S::new())
 }
 
 pub(crate) type Verdict = Result<(), String>;
@@ -116,17 +126,17 @@ pub(crate) fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> Result<T, String> {
     thread.join().map_err(|_| "a thread panicked".into())
 }
 
-struct Shared<S> {
-    lock: S,
+struct Shared {
+    lock: Box<dyn Subject>,
     counter: UnsafeCell<u64>,
 }
 
 // SAFETY: the lock under test protects the counter. A broken lock loses updates, which is what the
 // test looks for. (A race on an aligned u64 of x86-64 or aarch64 tears nothing; the accesses are
 // volatile.)
-unsafe impl<S: Sync> Sync for Shared<S> {}
+unsafe impl Sync for Shared {}
 
-impl<S> Shared<S> {
+impl Shared {
     fn bump(&self) {
         let counter = self.counter.get();
         // SAFETY: the pointer is valid; see `Sync` for the race of a broken subject.
@@ -139,9 +149,9 @@ impl<S> Shared<S> {
 
 /// Mutual exclusion: threads that count together lose no update. On every `try_every`th round they
 /// try first.
-pub(crate) fn excludes<S: Subject>(threads: usize, rounds: u64, try_every: u64) -> Verdict {
+pub(crate) fn excludes(new: New, threads: usize, rounds: u64, try_every: u64) -> Verdict {
     watched(move |pulse| {
-        let shared = Shared { lock: S::new(), counter: UnsafeCell::new(0) };
+        let shared = Shared { lock: new(), counter: UnsafeCell::new(0) };
         together(threads, |_| {
             for round in 0..rounds {
                 if round % 64 == 0 {
@@ -166,9 +176,9 @@ pub(crate) fn excludes<S: Subject>(threads: usize, rounds: u64, try_every: u64) 
 }
 
 /// `try_lock` tells the truth: it fails while another thread holds the lock, and not otherwise.
-pub(crate) fn tries_truly<S: Subject>() -> Verdict {
-    watched(|_| {
-        let lock = S::new();
+pub(crate) fn tries_truly(new: New) -> Verdict {
+    watched(move |_| {
+        let lock = new();
         let elsewhere = || {
             let take = || {
                 let taken = lock.try_lock();
@@ -199,9 +209,9 @@ const OTHER_ORDER: &str = "served in the order";
 
 /// First come, first served: waiters that are known to be in the queue get the lock in their order.
 /// A waiter is known to be there once it sleeps.
-pub(crate) fn serves_in_order<S: Subject>(waiters: usize) -> Verdict {
+pub(crate) fn serves_in_order(new: New, waiters: usize) -> Verdict {
     watched(move |pulse| {
-        let lock = S::new();
+        let lock = new();
         let order: Vec<_> = (0..waiters).map(|_| AtomicUsize::new(usize::MAX)).collect();
         let asked: Vec<_> = (0..waiters).map(|_| AtomicI32::new(0)).collect();
         let served = AtomicUsize::new(0);
@@ -235,10 +245,10 @@ pub(crate) fn serves_in_order<S: Subject>(waiters: usize) -> Verdict {
 /// The same of a lock whose queue head may be passed if it has no processor for some milliseconds
 /// (I6 of the queue locks): at most half of the attempts may show another order, and nothing else
 /// may go wrong in any.
-pub(crate) fn mostly_serves_in_order<S: Subject>(waiters: usize) -> Verdict {
+pub(crate) fn mostly_serves_in_order(new: New, waiters: usize) -> Verdict {
     let mut other = 0;
     for _ in 0..10 {
-        match serves_in_order::<S>(waiters) {
+        match serves_in_order(new, waiters) {
             Ok(()) => {}
             Err(why) if why.starts_with(OTHER_ORDER) && other < 5 => other += 1,
             Err(why) => return Err(why),
@@ -269,13 +279,14 @@ fn asleep(thread: i32) -> Option<u64> {
 
 /// Halted waiters are called back: bursts of threads that sleep through a long critical section all
 /// get the lock.
-pub(crate) fn loses_no_waiter<S: Subject>(
+pub(crate) fn loses_no_waiter(
+    new: New,
     waiters: usize,
     bursts: usize,
     section: Duration,
 ) -> Verdict {
     watched(move |pulse| {
-        let lock = S::new();
+        let lock = new();
         for _ in 0..bursts {
             pulse.beat();
             lock.lock();
