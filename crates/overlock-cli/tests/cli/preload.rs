@@ -3,7 +3,7 @@
 //! is said?
 
 use crate::support::{OVERLOCK, Said, overlock, said};
-use crate::truth::{Both, alone, can_look, can_trace, program};
+use crate::truth::{Both, can_look, can_trace, program, turn};
 use serde_json::Value;
 use std::io::Write as _;
 use std::path::Path;
@@ -31,7 +31,7 @@ fn a_preloaded_library_names_what_a_holder_did() {
 fn preloaded(name: &str) -> Said {
     let folder = tempfile::tempdir().unwrap();
     let program = program(folder.path(), name);
-    let _alone = alone();
+    let _turn = turn(name);
     let said = said(&["trace", "--source", "preload", "--json", "--", &program]);
     said.ends(0, "");
     said
@@ -61,7 +61,7 @@ fn writers_alone_do_not_wait_for_readers() {
     let writers = |source: &str| {
         let folder = tempfile::tempdir().unwrap();
         let program = program(folder.path(), "writers");
-        let _alone = alone();
+        let _turn = turn("writers");
         let said = said(&["trace", "--source", source, "--json", "--", &program]);
         said.ends(0, "");
         assert_ne!(said.records("trace-summary")[0]["cure"], "let-writers-pass", "{said:?}");
@@ -102,7 +102,7 @@ fn a_process_that_is_killed_has_told_all() {
     let folder = tempfile::tempdir().unwrap();
     let kinds = program(folder.path(), "kinds");
     let said = {
-        let _alone = alone();
+        let _turn = turn("kinds");
         said(&["trace", "--source", "preload", "--json", "--", &kinds])
     };
     said.ends(0, "signal 9");
@@ -143,7 +143,7 @@ fn a_wait_may_be_left_by_a_fork_and_by_a_jump() {
     let folder = tempfile::tempdir().unwrap();
     let leaves = program(folder.path(), "leaves");
     let said = {
-        let _alone = alone();
+        let _turn = turn("leaves");
         said(&["trace", "--source", "preload", "--json", "--", &leaves])
     };
     said.ends(0, "");
@@ -165,7 +165,7 @@ fn waits_that_the_library_does_not_see_are_doubted() {
     let folder = tempfile::tempdir().unwrap();
     let raw = program(folder.path(), "raw");
     let run = |source: &str| said(&["trace", "--source", source, "--json", "--", &raw]);
-    let _alone = alone();
+    let _turn = turn("raw");
     let unseen = run("preload");
     unseen.ends(0, "use --source looks");
     let summary = unseen.records("trace-summary").remove(0);
@@ -188,7 +188,7 @@ fn without_records_of_switches_holders_have_accounts() {
     for name in ["long", "asleep", "mixture", "preempted", "chain"] {
         let subject = program(folder.path(), name);
         let run = || {
-            let _alone = alone();
+            let _turn = turn(name);
             let mut command = Command::new(&without);
             command.args([OVERLOCK, "trace", "--source", "preload", "--json", "--", &subject]);
             let said: Said = command.output().unwrap().into();
@@ -231,7 +231,7 @@ fn a_loop_that_yields_is_told() {
     }
     let folder = tempfile::tempdir().unwrap();
     let yields = program(folder.path(), "yields");
-    let _alone = alone();
+    let _turn = turn("yields");
     let said = said(&["trace", "--source", "preload", "--json", "--", &yields]);
     said.ends(0, "");
     let summary = said.records("trace-summary").remove(0);
@@ -252,7 +252,7 @@ fn a_holder_may_be_in_another_process() {
     let sources = if can_trace() { vec!["preload", "tracepoints"] } else { vec!["preload"] };
     for source in sources {
         let said = {
-            let _alone = alone();
+            let _turn = turn("shared");
             said(&["trace", "--source", source, "--json", "--", &shared])
         };
         said.ends(0, "");
@@ -283,7 +283,7 @@ fn our_own_locks_are_told_of_as_well() {
     for name in ["asleep", "mixture", "chain"] {
         let subject = program(folder.path(), name);
         let run = || {
-            let _alone = alone();
+            let _turn = turn(name);
             let mut command = overlock(&["trace", "--source", "preload", "--json", "--", &subject]);
             command.env("LD_PRELOAD", &*crate::real::LIBRARY);
             let said: Said = command.output().unwrap().into();
@@ -325,7 +325,7 @@ fn the_readme_shows_what_is_said() {
     }
     let folder = tempfile::tempdir().unwrap();
     let wait = program(folder.path(), "wait");
-    let _alone = alone();
+    let _turn = turn("wait");
     let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
     let said = said(&form.split_whitespace().chain(["--", &wait]).collect::<Vec<_>>());
     let shown = |line: &str| {

@@ -6,7 +6,7 @@
 //! record, however busy the machine is: no test compares times of the clock on the wall.
 
 use crate::support::{OVERLOCK, Said, interrupt, overlock, said, said_until};
-use crate::truth::{Both, STARVED, alone, can_look, can_trace, program};
+use crate::truth::{Both, STARVED, can_look, can_trace, program, turn};
 use serde_json::Value;
 use std::io::Write as _;
 use std::path::Path;
@@ -44,7 +44,7 @@ fn without_records_of_switches_looks_are_coarser() {
     let folder = tempfile::tempdir().unwrap();
     let (without, asleep) = (program(folder.path(), "without"), program(folder.path(), "asleep"));
     let run = || {
-        let _alone = alone();
+        let _turn = turn("asleep");
         let mut command = Command::new(&without);
         command.args([OVERLOCK, "trace", "--source", "looks", "--json", "--", &asleep]);
         let said: Said = command.output().unwrap().into();
@@ -209,7 +209,7 @@ fn files_for_other_tools_agree_with_the_records() {
     let (folded, timeline, firefox) = (path("folded"), path("timeline"), path("x.profile.json"));
     let files = ["--folded", &folded, "--timeline", &timeline, "--timeline", &firefox];
     let said = {
-        let _alone = alone();
+        let _turn = turn("asleep");
         said(&[&["trace", "--json"][..], &files, &["--", &asleep]].concat())
     };
     let lock = said.records("trace-lock").remove(0);
@@ -262,7 +262,7 @@ fn a_running_program_is_watched_until_ctrl_c() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let _alone = alone();
+    let _turn = turn("forever");
     let mut asleep = Command::new(program(folder.path(), "forever")).spawn().unwrap();
     let (pid, rows) = (asleep.id().to_string(), folder.path().join("rows"));
     let watch = |milliseconds: &str| {
@@ -290,7 +290,7 @@ fn a_program_that_hangs_is_seen_to_wait() {
     }
     let folder = tempfile::tempdir().unwrap();
     let hangs = program(folder.path(), "hangs");
-    let _alone = alone();
+    let _turn = turn("hangs");
     let mut hangs = Command::new(hangs).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = [0; 6];
     std::io::Read::read_exact(hangs.stdout.as_mut().unwrap(), &mut line).unwrap();
@@ -398,7 +398,7 @@ fn threads_outlive_the_first_one() {
         if source == "tracepoints" && !can_trace() {
             return;
         }
-        let _alone = alone();
+        let _turn = turn("orphans");
         let said = said(&["trace", "--source", source, "--json", "--", &orphans]);
         said.ends(0, "");
         let is_it = |one: &Value| {

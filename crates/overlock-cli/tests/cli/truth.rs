@@ -7,13 +7,24 @@ use serde_json::Value;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// One traced program at a time: their threads ask for processors of their own, and one of them has
-/// real-time priority.
-pub(crate) fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+/// The traced programs whose threads do little but sleep.
+const SLEEPERS: [&str; 14] = [
+    "asleep", "chain", "faults", "forever", "hangs", "kinds", "leaves", "orphans", "raw", "reads",
+    "shared", "turns", "unseen", "writers",
+];
+
+type Turn = (Option<RwLockReadGuard<'static, ()>>, Option<RwLockWriteGuard<'static, ()>>);
+
+/// Waits until a program may be traced. Only sleepers are traced beside others: the threads of the
+/// rest ask for processors of their own, and one of them has real-time priority.
+pub(crate) fn turn(name: &str) -> Turn {
+    static TURNS: RwLock<()> = RwLock::new(());
+    match SLEEPERS.contains(&name) {
+        true => (Some(TURNS.read().unwrap_or_else(PoisonError::into_inner)), None),
+        false => (None, Some(TURNS.write().unwrap_or_else(PoisonError::into_inner))),
+    }
 }
 
 /// Compiles a program.
@@ -31,17 +42,18 @@ pub(crate) fn program(folder: &Path, name: &str) -> String {
 
 /// Returns whether the kernel's tracepoints can be used here, and reports it if they can't.
 pub(crate) fn can_trace() -> bool {
-    let said = said(&["trace", "--source", "tracepoints", "--", "true"]);
-    if said.code != Some(0) {
-        let skipped = format!("skipped: {}", said.stderr);
-        std::io::stderr().write_all(skipped.as_bytes()).unwrap();
-    }
-    said.code == Some(0)
+    static CAN: LazyLock<bool> = LazyLock::new(|| works("tracepoints"));
+    *CAN
 }
 
 /// Returns whether threads can be looked at here, and reports it if they can't.
 pub(crate) fn can_look() -> bool {
-    let said = said(&["trace", "--source", "looks", "--", "true"]);
+    static CAN: LazyLock<bool> = LazyLock::new(|| works("looks"));
+    *CAN
+}
+
+fn works(source: &str) -> bool {
+    let said = said(&["trace", "--source", source, "--", "true"]);
     if said.code != Some(0) {
         let skipped = format!("skipped: {}", said.stderr);
         std::io::stderr().write_all(skipped.as_bytes()).unwrap();
@@ -68,7 +80,7 @@ impl Both {
     pub(crate) fn by(source: &str, name: &str, args: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let program = program(folder.path(), name);
-        let _alone = alone();
+        let _turn = turn(name);
         // On a very busy machine events can be lost, and are counted: nothing to compare then.
         let run = |_: &str| {
             said(&[&["trace", "--source", source, "--json", "--", &program], args].concat())

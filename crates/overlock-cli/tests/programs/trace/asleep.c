@@ -4,4 +4,4 @@
 
 static void section(void) { nap(20000000); }
 
-int main(void) { experiment(40, section); }
+int main(void) { experiment(20, section); }

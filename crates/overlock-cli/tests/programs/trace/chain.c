@@ -32,5 +32,5 @@ int main(void) {
     sem_init(&take, 0, 0);
     sem_init(&taken, 0, 0);
     pthread_create(&thread, NULL, holds_inner, NULL);
-    experiment(40, section);
+    experiment(20, section);
 }

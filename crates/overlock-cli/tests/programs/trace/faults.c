@@ -24,6 +24,6 @@ int main(int argc, char **argv) {
         if (write(file, page, PAGE) != PAGE) return 3;
     }
     fsync(file);
-    experiment(40, section);
+    experiment(20, section);
     unlink(argv[1]);
 }

@@ -25,5 +25,5 @@ int main(void) {
     waiter_cpu = 1;
     pthread_create(&busy, NULL, important, NULL);
     pin(0);
-    experiment(40, section);
+    experiment(20, section);
 }

@@ -7,4 +7,4 @@ static void section(void) {
     nap(10000000);
 }
 
-int main(void) { experiment(40, section); }
+int main(void) { experiment(20, section); }

@@ -4,7 +4,7 @@
 
 static void *own(void *unused) {
     pthread_mutex_t mine = PTHREAD_MUTEX_INITIALIZER;
-    for (int i = 0; i < 2000; i++) {
+    for (int i = 0; i < 500; i++) {
         pthread_mutex_lock(&mine);
         burn(100000);
         pthread_mutex_unlock(&mine);

@@ -26,7 +26,7 @@ static void *holds(void *unused) {
     pthread_mutex_lock(&mutex);
     sem_post(&is_held);
     while (__atomic_load_n(&mutex.__data.__lock, __ATOMIC_RELAXED) != WAITER) usleep(1000);
-    usleep(200000);
+    usleep(100000);
     pthread_mutex_unlock(&mutex);
     return unused;
 }

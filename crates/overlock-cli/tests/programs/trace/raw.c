@@ -22,7 +22,7 @@ static void unlock(void) {
 }
 
 static void *works(void *unused) {
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < 40; i++) {
         struct timespec t = {0, 5000000};
         lock();
         nanosleep(&t, NULL);

@@ -25,5 +25,5 @@ int main(void) {
     if (pipe(ends)) return 3;
     sem_init(&wanted, 0, 0);
     pthread_create(&thread, NULL, writer, NULL);
-    experiment(40, section);
+    experiment(20, section);
 }

@@ -13,7 +13,7 @@ static __attribute__((noinline)) void spin_lock(void) {
 
 static void *holder(void *unused) {
     pin(0);
-    for (int64_t end = now() + 1500000000; now() < end;) {
+    for (int64_t end = now() + 1000000000; now() < end;) {
         spin_lock();
         burn(5000000);
         atomic_store(&word, 0);

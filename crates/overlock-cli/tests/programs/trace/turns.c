@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <unistd.h>
 
-enum { ROUNDS = 300, WRITER_WAITS = 2 };
+enum { ROUNDS = 150, WRITER_WAITS = 2 };
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static pthread_barrier_t both;

@@ -29,13 +29,13 @@ static void *holds(void *unused) {
     begun.__data.__cur_writer = 0;
     sem_post(&is_held);
     while (__atomic_load_n(&mutex.__data.__lock, __ATOMIC_RELAXED) != MUTEX_WAITER) usleep(1000);
-    usleep(300000);
+    usleep(100000);
     unlock(&mutex);
     until_a_reader_waits(&lock);
-    usleep(300000);
+    usleep(100000);
     unlock_rw(&lock);
     until_a_reader_waits(&begun);
-    usleep(300000);
+    usleep(100000);
     // The C library looks there for who releases it.
     begun.__data.__cur_writer = gettid();
     unlock_rw(&begun);

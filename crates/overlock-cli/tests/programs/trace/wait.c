@@ -18,7 +18,7 @@ int main(void) {
     clockid_t clock;
     pthread_create(&thread, NULL, spins, NULL);
     pthread_getcpuclockid(thread, &clock);
-    while (clock_ns(clock) < 500000000) nap(1000000);
+    while (clock_ns(clock) < 250000000) nap(1000000);
     atomic_store(&word, 0);
     pthread_join(thread, NULL);
 }
