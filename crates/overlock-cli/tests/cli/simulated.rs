@@ -267,14 +267,14 @@ fn published_figures_stand_beside_ours_and_a_verdict_that_changes_fails_the_chec
 /// Experiments with published figures, each with what makes it shorter and has the same verdicts.
 const PUBLISHED: [(&str, &[&str]); 9] = [
     ("s1", &["--runs", "1"]),
-    ("s2-kernbench", &["--seconds", "0.05"]),
+    ("s2-kernbench", &["--seconds", "0.02"]),
     ("s2-oltp", &[]),
-    ("s2-ebizzy", &[]),
-    ("s3", &["--runs", "1", "--seconds", "0.02"]),
+    ("s2-ebizzy", &["--seconds", "0.02"]),
+    ("s3", &["--runs", "1", "--seconds", "0.01"]),
     ("s4-36-cores", &["--seconds", "0.2"]),
     ("s4-16-cores", &["--runs", "1"]),
     ("s4-micro", &["--seconds", "0.25"]),
-    ("s5", &[]),
+    ("s5", &["--runs", "1", "--seconds", "0.02"]),
 ];
 
 /// Simulations are functions of their files: a change of a verdict is a change of a lock or of the

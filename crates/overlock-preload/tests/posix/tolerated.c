@@ -186,7 +186,7 @@ static void unlock_in_rounds(long rounds, int (*take)(pthread_mutex_t *))
 
 CASE(unlock_by_two_threads_at_once)
 {
-	unlock_in_rounds(50000, pthread_mutex_trylock);
+	unlock_in_rounds(10000, pthread_mutex_trylock);
 	expect_usable(&twice.mutex);
 }
 

@@ -7,7 +7,7 @@ use overlock_sim::{Fault, Faults, Plan, seed_of, torture};
 
 use crate::support::{each, good};
 
-const RUNS: u64 = 150;
+const RUNS: u64 = 60;
 const STEPS: u64 = 20_000;
 
 /// Whether a lock with this name ever halts.
