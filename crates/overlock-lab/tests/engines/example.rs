@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does the example of a VMM run, and let its vCPUs in only while the scheduler does?
 
-#[path = "engines/support.rs"]
-#[allow(dead_code, reason = "the example needs one thing of it")]
-mod support;
-#[path = "../examples/vmm.rs"]
+#[path = "../../examples/vmm.rs"]
 #[allow(dead_code, reason = "its `main` reads the words of a command line")]
 mod vmm;
 
 use std::time::Instant;
 
 use overlock_lab::KvmEngine;
+
+use crate::support;
 
 #[test]
 fn vcpus_that_share_pcpus_all_finish_and_never_run_on_more() {

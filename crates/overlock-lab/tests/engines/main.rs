@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The same questions to both engines.
 
+mod example;
 mod failures;
 mod interrupts;
 mod scheduling;

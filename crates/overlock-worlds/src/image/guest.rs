@@ -183,21 +183,36 @@ mod tests {
         run(machine, Duration::from_secs(1), |_| Ok(())).unwrap_err().to_string()
     }
 
+    /// How several end that run at once: most of them wait.
+    fn all_end<const N: usize>(scripts: [&str; N]) -> [String; N] {
+        std::thread::scope(|scope| {
+            let threads = scripts.map(|script| scope.spawn(|| ends(script)));
+            threads.map(|thread| thread.join().expect("no panic"))
+        })
+    }
+
     #[test]
     fn a_panic_a_silence_and_a_reset_are_one_clear_error() {
-        let panic = ends(r#"echo hello; echo '{"kind":"panic","why":"a fault"}'; sleep 60"#);
-        assert_eq!(panic, "the kernel gave up: a fault; it said last:\n    hello");
-        let silence = ends("echo hello; exec sleep 60");
-        assert!(silence.starts_with("the kernel hangs: not a word for"), "{silence}");
-        assert!(silence.ends_with("it said last:\n    hello"), "{silence}");
-        let talk = ends("while :; do echo 'CPU 0 is stuck'; sleep 0.05; done");
-        assert!(talk.starts_with("the kernel hangs: not a word for"), "{talk}");
         let of_host = "vCPU 1: RIP 0xffffffffc0461dcc RSP 0xffffd25b003e3aa0";
         let at = |line: &str| format!("echo '{line}'; exec sleep 60");
-        let mixed = ends(&at(of_host));
+        let [panic, silence, talk, mixed, jump, lost, reset] = all_end([
+            r#"echo hello; echo '{"kind":"panic","why":"a fault"}'; sleep 60"#,
+            "echo hello; exec sleep 60",
+            "while :; do echo 'CPU 0 is stuck'; sleep 0.05; done",
+            &at(of_host),
+            &at("vCPU 1: RIP 0xffffffffc0461dcc RSP 0x1e0f28"),
+            "echo 'the machine ended: a triple fault; vCPU 4: RIP 0xfff0 RSP 0x0'",
+            "exit 3",
+        ]);
+        assert_eq!(panic, "the kernel gave up: a fault; it said last:\n    hello");
+        assert!(silence.starts_with("the kernel hangs: not a word for"), "{silence}");
+        assert!(silence.ends_with("it said last:\n    hello"), "{silence}");
+        assert!(talk.starts_with("the kernel hangs: not a word for"), "{talk}");
         assert!(mixed.starts_with("QEMU has mixed up a vCPU with its host; it said"), "{mixed}");
-        let jump = ends(&at("vCPU 1: RIP 0xffffffffc0461dcc RSP 0x1e0f28"));
         assert!(jump.starts_with("the kernel hangs"), "{jump}");
+        assert!(lost.starts_with("a vCPU of the emulated KVM ended by a triple fault; "), "{lost}");
+        assert!(reset.starts_with("the kernel reset the machine"), "{reset}");
+        assert!(reset.ends_with("it said nothing"), "{reset}");
         // Where Linux itself is the guest, its vCPUs are there.
         let mut linux = Machine::of_script(&at(of_host));
         linux.is_linux = true;
@@ -207,10 +222,5 @@ mod tests {
         let alive = run(Machine::of_script(alive), Duration::from_millis(100), |_| Ok(()));
         let alive = alive.unwrap_err().to_string();
         assert!(alive.starts_with("the kernel comes to no end"), "{alive}");
-        let lost = ends("echo 'the machine ended: a triple fault; vCPU 4: RIP 0xfff0 RSP 0x0'");
-        assert!(lost.starts_with("a vCPU of the emulated KVM ended by a triple fault; "), "{lost}");
-        let reset = ends("exit 3");
-        assert!(reset.starts_with("the kernel reset the machine"), "{reset}");
-        assert!(reset.ends_with("it said nothing"), "{reset}");
     }
 }
