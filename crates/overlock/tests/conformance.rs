@@ -16,7 +16,7 @@ use overlock::platform::{Native, Shared, Threads};
 use overlock::raw::{Narrow, Wide};
 use overlock::{Hybrid, Queued, TestAndSet, Ticket};
 use support::likeness::Spinning;
-use support::oracle;
+use support::oracle::{self, new};
 
 macro_rules! suite {
     ($($name:ident: $lock:ty, threads $threads:expr;)*) => {$(
@@ -25,17 +25,17 @@ macro_rules! suite {
 
             #[test]
             fn excludes() {
-                oracle::excludes(oracle::new::<$lock>, $threads, 20_000 / $threads as u64, 3).unwrap();
+                oracle::excludes(new::<$lock>, $threads, 20_000 / $threads as u64, 3).unwrap();
             }
 
             #[test]
             fn tries_truly() {
-                oracle::tries_truly(oracle::new::<$lock>).unwrap();
+                oracle::tries_truly(new::<$lock>).unwrap();
             }
 
             #[test]
             fn loses_no_waiter() {
-                oracle::loses_no_waiter(oracle::new::<$lock>, $threads, 20, Duration::from_millis(2)).unwrap();
+                oracle::loses_no_waiter(new::<$lock>, $threads, 20, Duration::from_millis(2)).unwrap();
             }
         }
     )*};
@@ -58,22 +58,22 @@ suite! {
 
 #[test]
 fn ticket_serves_in_order() {
-    oracle::serves_in_order(oracle::new::<Ticket<Threads>>, 12).unwrap();
+    oracle::serves_in_order(new::<Ticket<Threads>>, 12).unwrap();
 }
 
 #[test]
 fn narrow_ticket_serves_in_order() {
-    oracle::serves_in_order(oracle::new::<Ticket<Threads, Uncounted, Narrow>>, 12).unwrap();
+    oracle::serves_in_order(new::<Ticket<Threads, Uncounted, Narrow>>, 12).unwrap();
 }
 
 #[test]
 fn queued_serves_its_queue_in_order() {
-    oracle::mostly_serves_in_order(oracle::new::<Queued<Threads>>, 12).unwrap();
+    oracle::mostly_serves_in_order(new::<Queued<Threads>>, 12).unwrap();
 }
 
 #[test]
 fn hybrid_serves_its_queue_in_order() {
-    oracle::mostly_serves_in_order(oracle::new::<Hybrid<Threads>>, 12).unwrap();
+    oracle::mostly_serves_in_order(new::<Hybrid<Threads>>, 12).unwrap();
 }
 
 #[test]

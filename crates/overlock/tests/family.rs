@@ -21,7 +21,7 @@ use overlock::{
     Hybrid, RawLock, RawRwLock, RwLockUpgradableGuard, RwLockWriteGuard, TestAndSet, ThreadCondvar,
     ThreadMutex, ThreadRwLock, Ticket,
 };
-use support::family::{self, Conditional, Shared, With};
+use support::family::{self, Conditional, Shared, With, conditional, shared};
 use support::likeness::Spinning;
 use support::oracle::{self, Verdict};
 
@@ -35,8 +35,8 @@ macro_rules! read_write {
 
             #[test]
             fn excludes() {
-                family::excludes(family::shared::<$lock>, $threads, 8_000 / $threads as u64, 4).unwrap();
-                family::excludes(family::shared::<$lock>, $threads, 8_000 / $threads as u64, 2).unwrap();
+                family::excludes(shared::<$lock>, $threads, 8_000 / $threads as u64, 4).unwrap();
+                family::excludes(shared::<$lock>, $threads, 8_000 / $threads as u64, 2).unwrap();
             }
 
             #[test]
@@ -47,17 +47,17 @@ macro_rules! read_write {
 
             #[test]
             fn reads_together() {
-                family::reads_together(family::shared::<$lock>, 3, LIMIT).unwrap();
+                family::reads_together(shared::<$lock>, 3, LIMIT).unwrap();
             }
 
             #[test]
             fn does_not_starve_writers() {
-                family::does_not_starve_writers(family::shared::<$lock>, 3, 100_000).unwrap();
+                family::does_not_starve_writers(shared::<$lock>, 3, 100_000).unwrap();
             }
 
             #[test]
             fn loses_no_waiter() {
-                family::loses_no_waiter(family::shared::<$lock>, $threads, 20, LIMIT).unwrap();
+                family::loses_no_waiter(shared::<$lock>, $threads, 20, LIMIT).unwrap();
             }
         }
     )*};
@@ -78,8 +78,8 @@ macro_rules! condition {
 
             #[test]
             fn notifies() {
-                family::notifies(family::conditional::<$subject>, $takers, 200, LIMIT).unwrap();
-                family::broadcasts(family::conditional::<$subject>, $takers, 100, LIMIT).unwrap();
+                family::notifies(conditional::<$subject>, $takers, 200, LIMIT).unwrap();
+                family::broadcasts(conditional::<$subject>, $takers, 100, LIMIT).unwrap();
             }
         }
     )*};
@@ -88,18 +88,10 @@ macro_rules! condition {
 /// On platforms whose clock stands still, no deadline passes.
 #[test]
 fn condition_variables_pass_notifications_on() {
-    family::passes_notifications_on(
-        family::conditional::<With<Threads, Hybrid<Threads>>>,
-        300,
-        LIMIT,
-    )
-    .unwrap();
-    family::passes_notifications_on(
-        family::conditional::<With<Threads, RawRwLock<Threads>>>,
-        300,
-        LIMIT,
-    )
-    .unwrap();
+    family::passes_notifications_on(conditional::<With<Threads, Hybrid<Threads>>>, 300, LIMIT)
+        .unwrap();
+    family::passes_notifications_on(conditional::<With<Threads, RawRwLock<Threads>>>, 300, LIMIT)
+        .unwrap();
 }
 
 condition! {
@@ -175,14 +167,13 @@ const SHORT: Duration = Duration::from_secs(3);
 #[test]
 fn a_lock_that_prefers_readers_starves_writers() {
     // Few enough that the readers pass each other the lock without one losing its processor.
-    let verdict =
-        family::does_not_starve_writers(family::shared::<Faulty<PREFERS_READERS>>, 100, 1_000);
+    let verdict = family::does_not_starve_writers(shared::<Faulty<PREFERS_READERS>>, 100, 1_000);
     assert!(verdict.unwrap_err().ends_with("readers passed a writer"));
 }
 
 #[test]
 fn a_reader_beside_a_writer_sees_half_a_section() {
-    let verdict = family::excludes(family::shared::<Faulty<LETS_READERS_IN>>, 4, 400_000, 2);
+    let verdict = family::excludes(shared::<Faulty<LETS_READERS_IN>>, 4, 400_000, 2);
     assert!(verdict.is_err());
 }
 
@@ -256,23 +247,21 @@ type Check = fn() -> Verdict;
 fn waiters_that_a_fault_loses_are_missed() {
     let faults: [(&str, Check); 5] = [
         ("the last reader forgets the kick", || {
-            family::loses_no_waiter(family::shared::<Faulty<FORGETS_THE_KICK>>, 8, 20, SHORT)
+            family::loses_no_waiter(shared::<Faulty<FORGETS_THE_KICK>>, 8, 20, SHORT)
         }),
-        ("readers read alone", || {
-            family::reads_together(family::shared::<Faulty<READS_ALONE>>, 3, SHORT)
-        }),
+        ("readers read alone", || family::reads_together(shared::<Faulty<READS_ALONE>>, 3, SHORT)),
         ("a notification is lost at a deadline", || {
             family::passes_notifications_on(
-                family::conditional::<Waiters<LOSES_IT_AT_THE_DEADLINE>>,
+                conditional::<Waiters<LOSES_IT_AT_THE_DEADLINE>>,
                 20_000,
                 SHORT,
             )
         }),
         ("a waiter joins late", || {
-            family::notifies(family::conditional::<Waiters<JOINS_LATE>>, 2, 1_000_000, SHORT)
+            family::notifies(conditional::<Waiters<JOINS_LATE>>, 2, 1_000_000, SHORT)
         }),
         ("a broadcast reaches one", || {
-            family::broadcasts(family::conditional::<Waiters<NOTIFIES_ONE>>, 4, 1_000, SHORT)
+            family::broadcasts(conditional::<Waiters<NOTIFIES_ONE>>, 4, 1_000, SHORT)
         }),
     ];
     thread::scope(|scope| {

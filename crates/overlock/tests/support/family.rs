@@ -15,7 +15,7 @@ use overlock::platform::Bias;
 use overlock::platform::Platform;
 use overlock::{RawCondvar, RawLock, RawRwLock};
 
-use super::oracle::{Verdict, beside, joined, together, watched, watched_for};
+use super::oracle::{New, Verdict, beside, joined, together, watched, watched_for};
 
 /// A read-write lock under test.
 pub(crate) trait Shared: Send + Sync + 'static {
@@ -28,19 +28,18 @@ pub(crate) trait Shared: Send + Sync + 'static {
     fn end_write(&self);
 }
 
-/// Makes a read-write lock. As of [`super::oracle::New`], the type is known here only.
+type NewRw = New<dyn Shared>;
+type NewCond = New<dyn Conditional>;
+
+/// The [`New`] of a type.
 pub(crate) fn shared<S: Shared>() -> Box<dyn Shared> {
     Box::new(S::new())
 }
 
-type NewShared = fn() -> Box<dyn Shared>;
-
-/// Makes a condition variable.
+/// The same of a condition variable.
 pub(crate) fn conditional<S: Conditional>() -> Box<dyn Conditional> {
     Box::new(S::new())
 }
-
-type NewConditional = fn() -> Box<dyn Conditional>;
 
 impl<P: Platform, B: Bias<P>> Shared for RawRwLock<P, Uncounted, B>
 where
@@ -90,7 +89,7 @@ impl Pair {
 }
 
 /// Writers exclude each other and readers. Each `write_every`th section of a thread writes.
-pub(crate) fn excludes(new: NewShared, threads: usize, rounds: u64, write_every: u64) -> Verdict {
+pub(crate) fn excludes(new: NewRw, threads: usize, rounds: u64, write_every: u64) -> Verdict {
     watched(move |pulse| {
         let shared = Pair { lock: new(), pair: UnsafeCell::new([0; 2]) };
         let torn = AtomicBool::new(false);
@@ -123,7 +122,7 @@ pub(crate) fn excludes(new: NewShared, threads: usize, rounds: u64, write_every:
 }
 
 /// Readers hold the lock at the same time: each waits in its section for all the others.
-pub(crate) fn reads_together(new: NewShared, readers: usize, limit: Duration) -> Verdict {
+pub(crate) fn reads_together(new: NewRw, readers: usize, limit: Duration) -> Verdict {
     watched_for(limit, move |_| {
         let (lock, all) = (new(), Barrier::new(readers));
         let reads = |_| {
@@ -178,7 +177,7 @@ impl Relay {
 /// A writer gets the lock although there is no moment without a reader, and starves if `patience`
 /// readers come meanwhile. That has to be some thousand times what a lock allows, because a writer
 /// without a processor can't even join the queue.
-pub(crate) fn does_not_starve_writers(new: NewShared, rounds: usize, patience: u64) -> Verdict {
+pub(crate) fn does_not_starve_writers(new: NewRw, rounds: usize, patience: u64) -> Verdict {
     watched(move |pulse| {
         for _ in 0..rounds {
             pulse.beat();
@@ -215,12 +214,7 @@ pub(crate) fn does_not_starve_writers(new: NewShared, rounds: usize, patience: u
 
 /// Bursts of readers and writers that sleep through a long section, for reading or writing, all get
 /// the lock.
-pub(crate) fn loses_no_waiter(
-    new: NewShared,
-    threads: usize,
-    bursts: u64,
-    limit: Duration,
-) -> Verdict {
+pub(crate) fn loses_no_waiter(new: NewRw, threads: usize, bursts: u64, limit: Duration) -> Verdict {
     watched_for(limit, move |pulse| {
         let lock = new();
         let take = |writes| if writes { lock.write() } else { lock.read() };
@@ -302,7 +296,7 @@ struct Tokens {
 }
 
 impl Tokens {
-    fn new(new: NewConditional) -> Self {
+    fn new(new: NewCond) -> Self {
         let (left, taken) = (AtomicU32::new(0), AtomicU64::new(0));
         Self { subject: new(), left, taken }
     }
@@ -334,12 +328,7 @@ impl Tokens {
 
 /// Every token reaches a waiter: a notification is not lost, whether waiters are about to halt,
 /// halt or are awake.
-pub(crate) fn notifies(
-    new: NewConditional,
-    takers: usize,
-    rounds: u64,
-    limit: Duration,
-) -> Verdict {
+pub(crate) fn notifies(new: NewCond, takers: usize, rounds: u64, limit: Duration) -> Verdict {
     watched_for(limit, move |pulse| {
         let tokens = Tokens::new(new);
         let takes = |_| {
@@ -361,12 +350,7 @@ pub(crate) fn notifies(
 }
 
 /// Every broadcast reaches all waiters: in each round, all of them wait for its number.
-pub(crate) fn broadcasts(
-    new: NewConditional,
-    waiters: usize,
-    rounds: u32,
-    limit: Duration,
-) -> Verdict {
+pub(crate) fn broadcasts(new: NewCond, waiters: usize, rounds: u32, limit: Duration) -> Verdict {
     watched_for(limit, move |pulse| {
         let round = Tokens::new(new);
         let waits = |_| {
@@ -396,11 +380,7 @@ pub(crate) fn broadcasts(
 
 /// A notification that races with a deadline is not lost: one of two waiters gives up after a
 /// moment, and if it has not taken the token, the other one gets it.
-pub(crate) fn passes_notifications_on(
-    new: NewConditional,
-    rounds: u64,
-    limit: Duration,
-) -> Verdict {
+pub(crate) fn passes_notifications_on(new: NewCond, rounds: u64, limit: Duration) -> Verdict {
     watched_for(limit, move |pulse| {
         for round in 0..rounds {
             pulse.beat();
