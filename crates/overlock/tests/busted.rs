@@ -57,7 +57,7 @@ impl Subject for LostWakeUp {
 
 #[test]
 fn a_lost_wake_up_is_no_progress() {
-    let verdict = oracle::watched_for(Duration::from_secs(3), |_| {
+    let verdict = oracle::watched_for(Duration::from_secs(1), |_| {
         oracle::loses_no_waiter(oracle::new::<LostWakeUp>, 8, 20, Duration::from_millis(2))
     });
     assert_eq!(verdict.unwrap_err(), "no progress: a waiter was lost");
@@ -65,9 +65,9 @@ fn a_lost_wake_up_is_no_progress() {
 
 #[test]
 fn progress_is_no_hang_however_slow() {
-    let verdict = oracle::watched_for(Duration::from_secs(2), |pulse| {
+    let verdict = oracle::watched_for(Duration::from_secs(1), |pulse| {
         for _ in 0..12 {
-            thread::sleep(Duration::from_millis(200));
+            thread::sleep(Duration::from_millis(100));
             pulse.beat();
         }
         Ok(())

@@ -162,7 +162,7 @@ impl<const FAULT: u32> Shared for Faulty<FAULT> {
 }
 
 /// How long a broken subject may make no progress.
-const SHORT: Duration = Duration::from_secs(3);
+const SHORT: Duration = Duration::from_secs(1);
 
 #[test]
 fn a_lock_that_prefers_readers_starves_writers() {

@@ -245,7 +245,7 @@ fn is_found<L: ConstLock + 'static>() {
     if !Sequences::EXISTS {
         return;
     }
-    let verdict = meets::<Mixed<L, TornThread>>(200, Duration::from_secs(3));
+    let verdict = meets::<Mixed<L, TornThread>>(200, Duration::from_secs(1));
     assert_eq!(verdict, Err("no progress: a waiter was lost".to_owned()));
 }
 

@@ -271,7 +271,7 @@ fn is_found<L: ConstLock + 'static>() {
     if !Sequences::EXISTS {
         return;
     }
-    let verdict = interrupted::<L>(Duration::from_secs(3), tear);
+    let verdict = interrupted::<L>(Duration::from_secs(1), tear);
     assert_eq!(verdict, Err("no progress: a waiter was lost".to_owned()));
 }
 
