@@ -151,16 +151,19 @@ fn a_child_can_have_threads_that_wait() {
 }
 
 /// The queue in which the forking thread gave up a place does not exist in the child.
+///
+/// Nothing of it lies on the stack of another thread than the one that forks: libc gives those
+/// stacks to the child's own threads, or unmaps them.
 fn fork_after_giving_up<L: ConstLock + RawTimedLock + 'static>() {
-    let lock = &L::NEW;
+    let lock: &'static L = Box::leak(Box::new(L::NEW));
     lock.lock();
     // SAFETY: each caller holds the lock.
-    let unlock = || unsafe { lock.unlock() };
-    let waits = || {
+    let unlock = move || unsafe { lock.unlock() };
+    let waits = move || {
         lock.lock();
         unlock();
     };
-    let gives_up = || {
+    let gives_up = move || {
         assert!(!lock.try_lock_until(Threads::now_ns() + 1_000_000), "the lock is held");
         in_child(|| {
             let (taken, has_taken) = mpsc::channel();
@@ -181,8 +184,9 @@ fn fork_after_giving_up<L: ConstLock + RawTimedLock + 'static>() {
     thread::scope(|scope| {
         scope.spawn(waits);
         thread::sleep(Duration::from_millis(20));
-        scope.spawn(gives_up).join().unwrap();
+        let gave_up = scope.spawn(gives_up).join();
         unlock();
+        gave_up.unwrap();
     });
     waits();
 }
