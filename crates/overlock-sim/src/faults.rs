@@ -18,11 +18,13 @@ pub enum Fault {
     TwiceKick,
     /// The memory of a lock was freed by its last holder, and used again.
     Freed,
+    /// A CPU was thrown out of its wait for a notification.
+    Cancelled,
 }
 
 impl Fault {
     /// All kinds.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Away,
         Self::Slice,
         Self::Interrupt,
@@ -30,6 +32,7 @@ impl Fault {
         Self::LateKick,
         Self::TwiceKick,
         Self::Freed,
+        Self::Cancelled,
     ];
 
     /// The name in records.
@@ -42,6 +45,7 @@ impl Fault {
             Self::LateKick => "late_kick",
             Self::TwiceKick => "twice_kick",
             Self::Freed => "freed",
+            Self::Cancelled => "cancelled",
         }
     }
 }
@@ -84,4 +88,6 @@ pub(crate) enum InjectedFault {
     Away(u64),
     /// An interrupt, whose handler asks for the script's second lock.
     Interrupt,
+    /// A cancellation: as soon as that can be, the CPU is thrown out of a wait for a notification.
+    Cancel,
 }

@@ -40,6 +40,11 @@ pub(crate) trait Verbs {
     fn wait(&self, _deadline_ns: Option<u64>) -> bool {
         unreachable!("no monitor")
     }
+    /// For a monitor: gives up the wait of the current CPU whose frames lie below an address on its
+    /// stack. Returns false if it can't now.
+    fn give_up(&self, _frames: usize) -> bool {
+        unreachable!("no monitor")
+    }
     /// For a monitor: notifies one waiter, or all.
     fn notify(&self, _all: bool) {
         unreachable!("no monitor")

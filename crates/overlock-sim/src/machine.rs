@@ -82,6 +82,12 @@ pub(crate) struct Op {
     pub(crate) kicks: u64,
     /// Kicks made before it joined the queue.
     pub(crate) kicks_as_newcomer: u64,
+    /// For a wait for a notification, the address on its stack below which its frames lie.
+    pub(crate) frames: usize,
+    /// Whether it has released its lock.
+    pub(crate) released: bool,
+    /// Whether it is cancelled.
+    pub(crate) cancelled: bool,
 }
 
 impl Op {
@@ -110,6 +116,8 @@ pub(crate) struct CpuState {
     interrupted: bool,
     /// Whether the sequence that it began last will not store.
     cut_off: bool,
+    /// From when on it is thrown out of a wait for a notification, as soon as that can be.
+    cancels_at: u64,
     /// How many acquisitions it has made.
     pub(crate) rounds: u64,
 }
@@ -220,6 +228,7 @@ impl Machine {
                 halts: 0,
                 interrupted: false,
                 cut_off: false,
+                cancels_at: u64::MAX,
                 rounds: 0,
             })
             .collect();
@@ -424,6 +433,7 @@ enum AtStep {
     Nothing,
     Suspend,
     Interrupt,
+    Cancel,
 }
 
 /// The number of steps until the next fault that occurs once in `one_in`.

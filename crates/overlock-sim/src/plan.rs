@@ -28,7 +28,8 @@ pub enum Plan {
         role: usize,
         /// The step at which it is taken away.
         step: u64,
-        /// The later step at which, once it is back, it is interrupted; `None` means never.
+        /// The later step at which, once it is back, it is interrupted or cancelled; `None` means
+        /// never.
         then: Option<u64>,
     },
 }
@@ -77,8 +78,8 @@ fn inject(script: &str, role: &str, step: &str, then: Option<&str>) -> Result<Pl
     let names = SCRIPTS.iter().map(|script| script.name);
     let script = place(names, script, "script")?;
     let then = then.map(number).transpose()?;
-    if then.is_some() && !SCRIPTS[script].interrupts {
-        return Err(format!("no CPU is interrupted in the script '{}'", SCRIPTS[script].name));
+    if then.is_some() && SCRIPTS[script].hit_twice() == 0 {
+        return Err(format!("no CPU is hit twice in the script '{}'", SCRIPTS[script].name));
     }
     Ok(Plan::Inject {
         script,
@@ -132,7 +133,7 @@ mod tests {
             ("random:x:1", "'x' is not a number"),
             ("random:1:1:9", "9 CPUs are outside 2 to 8"),
             ("inject:nothing:head:0", "there is no script 'nothing'; choose from spin, halt"),
-            ("inject:spin:head:0:1", "no CPU is interrupted in the script 'spin'"),
+            ("inject:spin:head:0:1", "no CPU is hit twice in the script 'spin'"),
             ("inject:spin:tail:0", "there is no role 'tail'; choose from holder, head, next"),
         ] {
             let error = text.parse::<Plan>().unwrap_err();

@@ -12,7 +12,7 @@ use crate::kind::{Kind, Role};
 use crate::machine::calls::{self, with};
 use crate::machine::{Machine, Program};
 use crate::plan::Plan;
-use crate::script::{SCRIPTS, injected_faults};
+use crate::script::SCRIPTS;
 use crate::subject::Subject;
 use crate::world::{Hold, Verb, World};
 use job::{Job, acquire, is_usable, release};
@@ -80,7 +80,7 @@ pub fn run(subject: &'static Subject, plan: Plan) -> Report {
             let (rng, waits) = (Rng::new(0), subject.waits);
             let memory = (subject.lay_out)(&mut arena, &world);
             let mut machine = Machine::new(PROGRAM, waits, world, kinds, memory, rng, SCRIPT_STEPS);
-            machine.injected_faults = injected_faults(role, step, then, subject.waits);
+            machine.injected_faults = SCRIPTS[script].injected_faults(role, step, then, waits);
             machine.script = Some(&SCRIPTS[script]);
             machine
         }

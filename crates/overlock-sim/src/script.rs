@@ -79,6 +79,8 @@ pub(crate) struct Script {
     waits: bool,
     /// From which CPU on they only lock the monitor.
     lock_from: usize,
+    /// Whether the CPU that is taken away is cancelled later.
+    cancels: bool,
     /// What each CPU takes the lock for, if it is a read-write lock.
     holds: [Hold; 4],
     /// Whether they change that in the middle of their sections.
@@ -103,6 +105,7 @@ const PLAIN: Script = Script {
     pause_ns: 300,
     waits: false,
     lock_from: 4,
+    cancels: false,
     holds: [Hold::Write; 4],
     changes: false,
     tries: [false; 4],
@@ -137,7 +140,7 @@ const HYBRID: usize = 3;
 const REFRESH: usize = 4;
 
 /// All scripts.
-pub(crate) const SCRIPTS: [Script; 43] = [
+pub(crate) const SCRIPTS: [Script; 44] = [
     PLAIN,
     Script { name: "halt", hold_ns: 30_000, ..PLAIN },
     Script { name: "long", hold_ns: 300_000, ..PLAIN },
@@ -163,6 +166,16 @@ pub(crate) const SCRIPTS: [Script; 43] = [
         // The notified waiter is back before there is another token.
         pause_ns: 10_000_000,
         waits: true,
+        ..PLAIN
+    },
+    // The notified waiter is gone before there is another token.
+    Script {
+        name: "notified-and-cancelled",
+        cpus: 3,
+        rounds: [2, 1, 1, 0],
+        pause_ns: 10_000_000,
+        waits: true,
+        cancels: true,
         ..PLAIN
     },
     // The notified waiter joins a queue in which others are, and one of them gives up.
@@ -311,10 +324,10 @@ impl Script {
             }
     }
 
-    /// How many CPUs are interrupted in turn. Of a pair it is only the holder, the one CPU that
-    /// uses the second lock only in its handler.
-    pub(crate) fn interrupted(&self) -> usize {
-        match (self.interrupts, self.pair) {
+    /// How many CPUs are interrupted or cancelled in turn. Of a pair it is only the holder, the one
+    /// CPU that uses the second lock only in its handler.
+    pub(crate) fn hit_twice(&self) -> usize {
+        match (self.interrupts || self.cancels, self.pair) {
             (false, _) => 0,
             (true, true) => 1,
             (true, false) => self.cpus,
@@ -338,14 +351,18 @@ fn away_ns(waits: bool) -> u64 {
     if waits { 4_000_000 } else { 80_000 }
 }
 
-/// The faults of CPU `cpu`; the last element comes first.
-pub(crate) fn injected_faults(
-    cpu: usize,
-    step: u64,
-    then: Option<u64>,
-    waits: bool,
-) -> Vec<Injection> {
-    let interrupt = then.map(|step| Injection { cpu, step, what: InjectedFault::Interrupt });
-    let away = Injection { cpu, step, what: InjectedFault::Away(away_ns(waits)) };
-    interrupt.into_iter().chain([away]).collect()
+impl Script {
+    /// The faults of CPU `cpu`; the last element comes first.
+    pub(crate) fn injected_faults(
+        &self,
+        cpu: usize,
+        step: u64,
+        then: Option<u64>,
+        waits: bool,
+    ) -> Vec<Injection> {
+        let what = if self.cancels { InjectedFault::Cancel } else { InjectedFault::Interrupt };
+        let second = then.map(|step| Injection { cpu, step, what });
+        let away = Injection { cpu, step, what: InjectedFault::Away(away_ns(waits)) };
+        second.into_iter().chain([away]).collect()
+    }
 }

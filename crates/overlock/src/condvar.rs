@@ -148,7 +148,7 @@ impl<P: Platform, C: Class> Condvar<P, C> {
         self.raw.notify_one()
     }
 
-    /// Notifies all waiters, each of which then wakes up the next. Returns how many there were.
+    /// Notifies all waiters, which then wake each other up. Returns how many there were.
     pub fn notify_all(&self) -> usize {
         self.raw.notify_all()
     }

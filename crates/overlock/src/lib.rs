@@ -34,7 +34,7 @@
 //! | type | order | for |
 //! |---|---|---|
 //! | [`RwLock`] | by one queue, whose head is passed at most 512 times; readers join it after some milliseconds | data that is read more often than written, by sections that are longer than a hand-over |
-//! | [`Condvar`] | the longest waiter first; `notify_all` wakes them in a chain | waiting for a condition on a mutex's data, with a lock of any kind |
+//! | [`Condvar`] | the longest waiter first; `notify_all` wakes them in two chains | waiting for a condition on a mutex's data, with a lock of any kind |
 //!
 //! [`Refresh`] is another primitive: a shared value that one CPU computes anew while the others
 //! wait for it instead of repeating the work.

@@ -3,7 +3,7 @@
 //!
 //! Each call borrows the machine for a moment: see [`engine`](crate::engine).
 
-use std::panic::Location;
+use std::panic::{self, AssertUnwindSafe, Location};
 
 use overlock::atomic::Atomic;
 use overlock::counters::Event as Counter;
@@ -122,6 +122,38 @@ pub(crate) fn step_onto(site: &'static Location<'static>, offset: Option<u32>) {
         AtStep::Nothing => {}
         AtStep::Suspend => suspend(),
         AtStep::Interrupt => interrupt(),
+        AtStep::Cancel => cancel(),
+    }
+}
+
+/// What a wait is left by that is cancelled.
+struct Thrown;
+
+/// Throws the current CPU out of the wait that this is a step of, as a signal handler does that
+/// jumps out of it, unless it can't yet. What the frames do as they go takes no time: after such a
+/// jump, they would do nothing.
+fn cancel() {
+    let (verbs, frames) = with(|m| {
+        let (lock, frames) = m.begin_cancel();
+        (m.locks[lock].verbs, frames)
+    });
+    let leaves = verbs.give_up(frames);
+    with(|m| m.end_cancel(leaves));
+    if leaves {
+        <Machine as engine::Machine>::home(Home::leave);
+        panic::resume_unwind(Box::new(Thrown));
+    }
+}
+
+/// Waits, and returns what `wait` does, or `None` if it was cancelled.
+pub(crate) fn cancellable<R>(wait: impl FnOnce() -> R) -> Option<R> {
+    match panic::catch_unwind(AssertUnwindSafe(wait)) {
+        Ok(result) => Some(result),
+        Err(thrown) if thrown.is::<Thrown>() => {
+            <Machine as engine::Machine>::home(Home::come_back);
+            None
+        }
+        Err(other) => panic::resume_unwind(other),
     }
 }
 

@@ -53,6 +53,9 @@ impl Machine {
             joined: false,
             kicks: 0,
             kicks_as_newcomer: 0,
+            frames: 0,
+            released: false,
+            cancelled: false,
         });
     }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What CPUs do with monitors: they give tokens, notify, wait for tokens, and take them.
 //!
-//! A CPU whose wait ends without a notification leaves without a look at the tokens. So a
-//! notification that goes to it is lost, and the machine sees a token for which no waiter comes.
+//! A CPU whose wait ends without a notification, because its time is over or because it is
+//! cancelled, leaves without a look at the tokens. So a notification that goes to it is lost, and
+//! the machine sees a token for which no waiter comes.
 //!
 //! The first CPU, and every interrupt, waits only for a limited time: there is always one that
 //! gives, and that releases all others when there is no more work. So does one that has another
@@ -124,7 +125,8 @@ fn take(job: Job) {
     acquire(Job { verb: Verb::Lock, ..job });
     let mut notified = true;
     while notified && with(|m| m.locks[lock].tokens == 0 && !m.draining) {
-        with(|m| m.begin_wait(lock, deadline));
+        let here = (&raw const job).addr();
+        with(|m| m.begin_wait(lock, deadline, here));
         notified = verbs(lock).wait(deadline);
         with(|m| m.end_wait(notified));
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Read-write locks and condition variables as subjects, and what they would be with mistakes.
 
+use std::cell::Cell;
 use std::marker::PhantomData;
 
 use lock_api::{RawRwLockFair as _, RawRwLockUpgradeFair as _};
@@ -12,7 +13,7 @@ use crate::Oracle;
 use crate::cell::Numbers;
 use crate::kind::{Kind, Layout, Promise, Role, Survives, Verbs};
 use crate::machine::Machine;
-use crate::machine::calls::with;
+use crate::machine::calls::{cancellable, with};
 use crate::platform::{
     ByAddress, ByNumber, Cheap, Inject, Kickless, Misnumbered, Noted, SpinOnly, SwitchedOff,
     Unfenced, Waiting,
@@ -66,6 +67,7 @@ pub(super) static BROKEN: &[Subject] = &[
     },
     Subject { known_bad: &[Oracle::LostWakeup], ..monitor::<ByAddress, Late>("broken-wait") },
     Subject { known_bad: &[Oracle::LostWakeup], ..monitor::<ByAddress, Greedy>("broken-timeout") },
+    Subject { known_bad: &[Oracle::LostWakeup], ..monitor::<ByAddress, Keeping>("broken-cancel") },
     Subject {
         known_bad: &[Oracle::LostWakeup, Oracle::Progress, Oracle::Panic],
         ..mixed::<Misnumbered<Equal>>("broken-notified", &EQUAL)
@@ -94,6 +96,8 @@ trait Mistake: Send + Sync + 'static {
     const JOINS_FIRST: bool = true;
     /// Whether a wait that was notified says so after its deadline.
     const TELLS: bool = true;
+    /// Whether a wait that is cancelled passes its notification on.
+    const PASSES_ON: bool = true;
 }
 
 struct Right;
@@ -125,6 +129,12 @@ impl Mistake for Late {
 struct Greedy;
 impl Mistake for Greedy {
     const TELLS: bool = false;
+}
+
+/// A waiter that is cancelled stays until it is notified, and keeps the notification.
+struct Keeping;
+impl Mistake for Keeping {
+    const PASSES_ON: bool = false;
 }
 
 const fn read_write<W: Waiting, B: Bias<Inject<W>>, M: Mistake>(name: &'static str) -> Subject {
@@ -299,6 +309,7 @@ unsafe impl<L: RawLock> RawLock for Told<L> {
         with(Machine::wait_releases);
         // SAFETY: the caller's.
         unsafe { self.0.unlock() };
+        with(Machine::wait_has_released);
     }
 
     fn is_locked(&self) -> bool {
@@ -331,16 +342,39 @@ impl<W: Waiting, M: Mistake> Verbs for Monitor<W, M> {
     }
 
     fn wait(&self, deadline_ns: Option<u64>) -> bool {
-        let notified = if M::JOINS_FIRST {
-            // SAFETY: the caller holds the lock.
-            unsafe { self.condvar.wait_until(&self.lock, deadline_ns) }
-        } else {
-            // SAFETY: the caller holds the lock.
-            unsafe { self.lock.unlock() };
-            self.condvar.wait_between(deadline_ns, || {}, || self.lock.lock())
+        let waited = cancellable(|| {
+            if M::JOINS_FIRST {
+                // SAFETY: the caller holds the lock.
+                unsafe { self.condvar.wait_until(&self.lock, deadline_ns) }
+            } else {
+                // SAFETY: the caller holds the lock.
+                unsafe { self.lock.unlock() };
+                self.condvar.wait_between(deadline_ns, || {}, || self.lock.lock())
+            }
+        });
+        let Some(notified) = waited else {
+            self.lock.lock();
+            return false;
         };
+        if !M::PASSES_ON && with(Machine::wait_is_cancelled) {
+            return false;
+        }
         let late = || deadline_ns.is_some_and(|at| Inject::<W>::now_ns() >= at);
         notified && (M::TELLS || !late())
+    }
+
+    fn give_up(&self, frames: usize) -> bool {
+        let Some(cpu) = Inject::<W>::cpu().filter(|_| M::PASSES_ON) else { return false };
+        let found = Cell::new(false);
+        let is_gone = |at| {
+            found.set(found.get() || at < frames);
+            at < frames
+        };
+        // SAFETY: this CPU's wait, whose frames go if this returns true. A monitor is alive while a
+        // CPU waits.
+        let all = unsafe { Inject::<W>::slot(cpu).give_up(cpu, is_gone) };
+        // Without a trace it is about to ask for its lock, or has no node.
+        all && found.get()
     }
 
     fn notify(&self, all: bool) {

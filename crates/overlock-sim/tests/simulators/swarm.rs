@@ -95,6 +95,9 @@ fn every_lock_survives_a_swarm_of_random_worlds() {
         for fault in [Fault::Away, Fault::Slice, Fault::Interrupt, Fault::Freed] {
             assert!(faults.of(fault) > 0, "{}: {}", subject.name, fault.name());
         }
+        // CPUs wait for notifications, and are cancelled, if there is a monitor.
+        let waits = subject.name.ends_with("condvar") || subject.name.starts_with("condvar");
+        assert_eq!(faults.of(Fault::Cancelled) > 0, waits, "{}", subject.name);
         for fault in [Fault::Spurious, Fault::LateKick, Fault::TwiceKick] {
             // A notification kicks its waiter, which spins where CPUs do not halt.
             let kicks = subject.name.ends_with("condvar") && fault != Fault::Spurious;

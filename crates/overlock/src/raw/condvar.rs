@@ -48,25 +48,26 @@
 //!
 //! # No stampede
 //!
-//! `notify_all` takes the whole list, and kicks only the first. Every notified waiter kicks the
-//! next one as soon as it runs, before it comes for the lock. So no more waiters are awake than
-//! have found a processor, the next one wakes up while those before it are in their sections, and
-//! no section is longer for a kick:
+//! `notify_all` takes the whole list, makes two chains of it, of every second waiter each, and
+//! kicks only the first of each. Every notified waiter kicks the next one of its chain as soon as
+//! it runs, before it comes for the lock. So no more waiters are awake than have found a processor,
+//! the next one wakes up while those before it are in their sections, and no section is longer for
+//! a kick. One chain would have a processor idle for the wake-up latency of each waiter:
 //!
 //! ```text
-//!   notify_all                 first                       second
+//!   notify_all                 first                 second                third
 //!   all are PICKED
 //!   last .. first: NOTIFIED
-//!   kicks the first            kicks the second
-//!                              takes the lock              kicks the third
-//!                              releases the lock           takes the lock
+//!   kicks the first, second    kicks the third       kicks the fourth
+//!                              takes the lock                              kicks the fifth
+//!                              releases the lock     takes the lock
 //! ```
 //!
 //! A waiter in the middle that wakes up early (P2) or at its deadline finds `NOTIFIED` and leaves;
-//! it kicks its own successor, and the kick of its predecessor hits a CPU that does not wait for
-//! it, which is harmless (P4). The states are changed from the last to the first, so a waiter that
-//! can leave has a successor that is `NOTIFIED` already, and the kick comes after the change. So
-//! each waiter that was picked is kicked after its state has changed, or is awake.
+//! it kicks its own successor in the chain, and the kick of its predecessor hits a CPU that does
+//! not wait for it, which is harmless (P4). The states are changed from the last to the first, so a
+//! waiter that can leave has a successor that is `NOTIFIED` already, and the kick comes after the
+//! change. So each waiter that was picked is kicked after its state has changed, or is awake.
 //!
 //! # Pace
 //!
@@ -80,7 +81,7 @@
 //! # Invariants
 //!
 //! * V1: the list, its links and its nodes' states change only under its lock, except
-//!   `PICKED -> NOTIFIED`, by the CPU that took the node off.
+//!   `PICKED -> NOTIFIED` and the link to the next of a chain, by the CPU that took the node off.
 //! * V2: a node is reused only after its CPU has seen `NOTIFIED`, or has taken it off itself.
 //! * V3: after its release of the list, a notifier uses only nodes, which live for ever.
 //! * V4: each waiter that has seen `NOTIFIED` kicks the node that its `next` names.
@@ -243,10 +244,11 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
         let notified = self.sleep(&entered, deadline_ns);
         // V4. The successor of a waiter that has left by itself is not its concern.
         let next = if notified { NodeId::decode(entered.node().next.load(Relaxed)) } else { None };
-        drop(entered);
         if let Some(next) = next {
             Self::kick(next);
         }
+        // Not before: without its trace, a wait that is thrown out would leave V4 undone.
+        drop(entered);
         take();
         notified
     }
@@ -386,7 +388,7 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
         first.is_some()
     }
 
-    /// Notifies all waiters, each of which then wakes up the next. Returns how many there were.
+    /// Notifies all waiters, which then wake each other up. Returns how many there were.
     ///
     /// The caller has changed the condition under the lock; it need not hold the lock any more.
     pub fn notify_all(&self) -> usize {
@@ -408,13 +410,17 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
         });
         let Some((ends, count)) = picked else { return 0 };
         let mut before = Some(ends.last);
+        // The codes of the two nodes that come next.
+        let mut next = [0; 2];
         while let Some(waiter) = before {
             let node = waiter.node::<P>();
             before = NodeId::decode(node.before().load(Relaxed));
+            node.next.store(next[1], Relaxed);
+            next = [waiter.code(), next[0]];
             // ORDERING: Release, V-O1. The condition variable may be gone after the first (V3).
             node.state.store(NodeState::NOTIFIED, Release);
         }
-        Self::kick(ends.first);
+        next.into_iter().filter_map(NodeId::decode).for_each(Self::kick);
         count
     }
 
@@ -446,7 +452,6 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
         let entered = Entered::<P>::again(id);
         let notified = !condvar.leave(id) && condvar.sleep(&entered, None);
         let next = NodeId::decode(id.node::<P>().next.load(Relaxed));
-        drop(entered);
         if notified {
             match next {
                 Some(next) => Self::kick(next),

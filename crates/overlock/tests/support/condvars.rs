@@ -207,6 +207,9 @@ models! {
         [PvWaitNode, PvKickUnlock], ["condvar.rs notify_one store"];
     cond_all: on Halting, FUTEX, Some(1), test_and_set, &[&[Take], &[Take], &[GiveAll(2)]],
         [PvWaitNode, PvKickUnlock], ["condvar.rs notify_all store"];
+    cond_all_three: on Halting, FUTEX, Some(0), test_and_set,
+        &[&[Take], &[Take], &[Take], &[GiveAll(3)]],
+        [PvWaitNode, PvKickUnlock], ["condvar.rs notify_all store"];
     cond_all_two: on Halting, STALE, Some(3), test_and_set, &[&[Take], &[GiveAll(1)]],
         [PvWaitNode, PvKickUnlock], ["condvar.rs notify_all store"];
     cond_one_each: on Halting, FUTEX, Some(1), test_and_set, &[&[Take], &[Take], &[Give, Give]],

@@ -63,7 +63,7 @@ const CAUGHT: &[(&str, Ordering, &str)] = &[
     ("bias.rs fold fetch_add", Relaxed, "rw_biased_past"),
     ("condvar.rs sleep load", Relaxed, "cond_two"),
     ("condvar.rs notify_one store 3", Relaxed, "cond_two"),
-    ("condvar.rs notify_all store 3", Relaxed, "cond_all_two"),
+    ("condvar.rs notify_all store 4", Relaxed, "cond_all_two"),
     ("node.rs release store", Relaxed, "queued_left_behind"),
     ("slot.rs take compare_exchange", Relaxed, "queued_left_behind"),
     ("test_and_set.rs lock compare_exchange", Relaxed, "tas_two"),
