@@ -216,10 +216,12 @@ int pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
 		nap();
 		return pthread_mutex_lock(mutex);
 	}
-	if (is("wait_is_no_cancellation_point")) {
+	if (is("wait_is_no_cancellation_point") || is("cancelled_waiter_keeps_its_signal")) {
 		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 		error = real(cond, mutex);
 		pthread_setcancelstate(state, &state);
+		if (is("cancelled_waiter_keeps_its_signal"))
+			pthread_testcancel();
 		return error;
 	}
 	error = real(cond, mutex);

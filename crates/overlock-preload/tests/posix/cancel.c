@@ -10,6 +10,7 @@ static struct {
 	pthread_mutex_t mutex;
 	pthread_cond_t cond;
 	int waiting, permits, passed;
+	pthread_t last; /* to have passed */
 	atomic_int cleaned, unlock_error, returned;
 } state = { .mutex = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP, .cond = PTHREAD_COND_INITIALIZER, .unlock_error = -1 };
 
@@ -47,6 +48,7 @@ static void *wait_for_ever(void *way)
 		EQ(wait_by((enum way)(long)way), 0);
 	state.permits--;
 	state.passed++;
+	state.last = pthread_self();
 	state.returned++;
 	pthread_cleanup_pop(1);
 	return NULL;
@@ -150,13 +152,34 @@ CASE(early_errors_do_not_cancel)
 	EQ(pthread_mutex_unlock(&mutex), 0);
 }
 
+static void spin(int rounds)
+{
+	for (volatile int i = 0; i < rounds; i++)
+		;
+}
+
+/* A thread to be cancelled soon. */
+struct doomed {
+	pthread_t thread;
+	int delay;
+};
+
+static void *cancel_soon(void *argument)
+{
+	struct doomed *doomed = argument;
+
+	spin(doomed->delay);
+	EQ(pthread_cancel(doomed->thread), 0);
+	return NULL;
+}
+
 CASE(cancelled_waiter_uses_up_no_signal)
 {
 	/*
-	 * One thread is cancelled while a signal is on its way. Another one waits: if the first takes the signal with it,
-	 * the second waits for ever.
+	 * One thread is cancelled while a signal is on its way: before it, after it, or at a random moment around it.
+	 * Another one waits: if the first takes the signal with it, the second waits for ever.
 	 */
-	for (int round = 0; round < 500; round++) {
+	for (int round = 0; round < 1000; round++) {
 		pthread_t doomed, survivor;
 
 		state.waiting = state.passed = 0;
@@ -169,17 +192,31 @@ CASE(cancelled_waiter_uses_up_no_signal)
 		if (round % 2 == 0) {
 			EQ(pthread_cond_signal(&state.cond), 0);
 			EQ(pthread_cancel(doomed), 0);
-		} else {
+		} else if (round % 4 == 1) {
 			EQ(pthread_cancel(doomed), 0);
 			EQ(pthread_cond_signal(&state.cond), 0);
 		}
 		EQ(pthread_mutex_unlock(&state.mutex), 0);
-		if (join(doomed) == PTHREAD_CANCELED) {
+		if (round % 4 == 3) {
+			struct doomed soon = { doomed, rand() % 30000 };
+			pthread_t canceller = start(cancel_soon, &soon);
+
+			spin(rand() % 30000);
+			EQ(pthread_cond_signal(&state.cond), 0);
+			join(canceller);
+		}
+		/*
+		 * glibc may call a thread cancelled that has returned by itself, if its cancellation began in the
+		 * wait and comes later.
+		 */
+		join(doomed);
+		EQ(pthread_mutex_lock(&state.mutex), 0);
+		if (state.passed == 0 || !pthread_equal(state.last, doomed)) {
+			EQ(pthread_mutex_unlock(&state.mutex), 0);
 			join(survivor);
 			EQ(state.passed, 1);
 		} else {
 			/* The signal woke it before it noticed the cancellation: it had the permit. */
-			EQ(pthread_mutex_lock(&state.mutex), 0);
 			state.permits = 1;
 			EQ(pthread_cond_signal(&state.cond), 0);
 			EQ(pthread_mutex_unlock(&state.mutex), 0);

@@ -12,7 +12,7 @@ use std::time::Instant;
 use crate::support::{compile, has_cxx, program, text};
 
 /// Each fault, and the cases that must notice it.
-const FAULTS: [(&str, &str, &[&str]); 57] = [
+const FAULTS: [(&str, &str, &[&str]); 58] = [
     ("lock_does_nothing", "stress.c", &["counting"]),
     ("lock_does_nothing", "mutex.c", &["lock_waits_for_unlock"]),
     ("lock_clobbers_errno", "mutex.c", &["errno_is_left_alone"]),
@@ -101,6 +101,7 @@ const FAULTS: [(&str, &str, &[&str]); 57] = [
     ("woken_waiter_touches_the_condition_late", "cond.c", &["destroy_right_after_broadcast"]),
     ("cancelled_without_the_mutex", "cancel.c", &["blocked_waiter_is_cancelled_with_the_mutex"]),
     ("wait_is_no_cancellation_point", "cancel.c", &["blocked_waiter_is_cancelled_with_the_mutex"]),
+    ("cancelled_waiter_keeps_its_signal", "cancel.c", &["cancelled_waiter_uses_up_no_signal"]),
     ("two_unlocks_count_twice", "tolerated.c", &["unlock_by_two_threads_at_once"]),
     (
         "children_clean_every_mutex",
