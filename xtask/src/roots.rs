@@ -16,7 +16,8 @@ use crate::{root, run, target};
 const OF_EACH_LOCK: [&str; 4] = ["cond.c", "mutex.c", "fork.c", "tolerated.c"];
 
 /// The cases that only the default lock also runs.
-const OF_THE_DEFAULT: [&str; 12] = [
+const OF_THE_DEFAULT: [&str; 13] = [
+    "barrier.c",
     "cancel.c",
     "cxx.cc",
     "fields.c",

@@ -4,18 +4,19 @@
 use std::collections::BTreeMap;
 
 /// Counters of waits for locks that the preload library replaces, and their names.
-const REPLACED: [(&[&str], &str); 4] = [
+const REPLACED: [(&[&str], &str); 5] = [
     (&["mutex.locks_contended", "mutex.timed"], "mutexes"),
     (&["cond.waits", "cond.timed"], "condition variables"),
     (&["rwlock.waits"], "read-write locks"),
     (&["spin.locks_contended"], "spin locks"),
+    (&["barrier.waits"], "barriers"),
 ];
 
 /// Counters of waits for those that it doesn't, and their names. For libc's own mutexes and
 /// condition variables, only the calls are counted.
 const UNREPLACED: [(&str, &str, &str); 5] = [
     ("unreplaced.semaphore_waits", "semaphores", "wait"),
-    ("unreplaced.barrier_waits", "barriers", "wait"),
+    ("barrier.handed_to_libc", "barriers that processes share", "wait"),
     ("rwlock.handed_to_libc", "read-write locks that processes share", "wait"),
     ("mutex.handed_to_libc", "mutexes that are process-shared, robust or priority-aware", "call"),
     ("cond.handed_to_libc", "condition variables of such mutexes", "call"),

@@ -256,7 +256,7 @@ impl Cond {
 }
 
 /// Calls a futex operation without a timeout and returns its result.
-fn futex(word: *const AtomicU32, operation: c_int, value: u32) -> isize {
+pub(crate) fn futex(word: *const AtomicU32, operation: c_int, value: u32) -> isize {
     let args = [word.expose_provenance(), operation as usize, value as usize, 0, 0, 0];
     // SAFETY: to wake, the kernel takes the address as a name; to wait, it reads the word, and
     // fails if there is none.

@@ -13,7 +13,8 @@
 //!  "cond":{"waits":3,"timed":0,"wakes":4,"handed_to_libc":0},
 //!  "spin":{"locks_contended":0,"slept":0},
 //!  "rwlock":{"waits":0},
-//!  "unreplaced":{"semaphore_waits":2,"barrier_waits":0},
+//!  "barrier":{"waits":7,"handed_to_libc":0},
+//!  "unreplaced":{"semaphore_waits":2},
 //!  "events":{"pv_wait_node":5, ...}}
 //! ```
 //!
@@ -75,13 +76,15 @@ pub(crate) enum Event {
     RwlockWait,
     /// A thread found one taken that processes share, and that is libc's.
     RwlockHandedToLibc,
-    /// A thread found a semaphore at zero.
-    SemaphoreWait,
     /// A thread came to a barrier, and was not the last.
     BarrierWait,
+    /// The same, at one that processes share, and that is libc's.
+    BarrierHandedToLibc,
+    /// A thread found a semaphore at zero.
+    SemaphoreWait,
 }
 
-const _: () = assert!(Event::BarrierWait as usize + 1 == NAMES.len());
+const _: () = assert!(Event::SemaphoreWait as usize + 1 == NAMES.len());
 
 /// Where this process counts if it shares no memory with a command.
 static OWN: Place = Place::NEW;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The names to which the dynamic linker binds programs, each in all the versions that glibc has
-//! had of it. Their code is in [`mutex`], [`cond`], [`rwlock`], [`spin`], [`c11`], [`passed_on`],
-//! [`gate`] and [`jump`].
+//! had of it. Their code is in [`mutex`], [`cond`], [`rwlock`], [`spin`], [`barrier`], [`c11`],
+//! [`passed_on`], [`gate`] and [`jump`].
 //!
 //! A program asks for a version, by its linker or by `dlvsym`, and finds one that is missing here
 //! in libc. Calls of the two libraries do not exclude each other on one object, so none may be left
@@ -14,6 +14,7 @@
 //! [`cond`]: crate::cond
 //! [`rwlock`]: crate::rwlock
 //! [`spin`]: crate::spin
+//! [`barrier`]: crate::barrier
 //! [`c11`]: crate::c11
 //! [`passed_on`]: crate::passed_on
 //! [`gate`]: crate::gate
@@ -24,7 +25,7 @@ use core::sync::atomic::AtomicI32;
 use libc::{c_int, clockid_t, pthread_cond_t, pthread_mutex_t, sem_t, timespec};
 
 use crate::mutex::{self, Mutex, calls};
-use crate::{c11, cond, gate, jump, passed_on, rwlock, spin};
+use crate::{barrier, c11, cond, gate, jump, rwlock, spin};
 
 /// Defines the functions behind the exported names.
 macro_rules! functions {
@@ -386,7 +387,8 @@ exports! {
     "cnd_signal"                   ["@" "2.28", "@" "2.34"]   ["@" "2.28", "@" "2.34"] => (jump c11::cnd_signal);
     "cnd_broadcast"                ["@" "2.28", "@" "2.34"]   ["@" "2.28", "@" "2.34"] => (jump c11::cnd_broadcast);
     "cnd_destroy"                  ["@" "2.28", "@" "2.34"]   ["@" "2.28", "@" "2.34"] => (jump c11::cnd_destroy);
-    "pthread_barrier_wait"       ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (pass passed_on::barrier_wait);
+    "pthread_barrier_wait"       ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (pass barrier::wait);
+    "pthread_barrier_destroy"    ["@" "2.2.5", "@@" "2.34"]  ["@" "2.17", "@@" "2.34"] => (jump barrier::destroy);
     "pthread_setcanceltype"      ["@@" "2.2.5"]              ["@@" "2.17"]             => (jump gate::setcanceltype);
     "longjmp"                    ["@@" "2.2.5"]              ["@@" "2.17"]             => (pass jump::longjmp);
     "_longjmp"                   ["@@" "2.2.5"]              ["@@" "2.17"]             => (pass jump::longjmp);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Overlock's locks for unmodified programs: `LD_PRELOAD=liboverlock_preload.so program`.
 //!
-//! The library defines `pthread_mutex_*`, `pthread_cond_*`, `pthread_rwlock_*` and `pthread_spin_*`
-//! calls of glibc and C11's `mtx_*` and `cnd_*`, and the dynamic linker binds programs and their
-//! libraries to these. The state of a lock lives in the caller's own object; there is no table
-//! beside it.
+//! The library defines `pthread_mutex_*`, `pthread_cond_*`, `pthread_rwlock_*`, `pthread_spin_*`
+//! and `pthread_barrier_*` calls of glibc and C11's `mtx_*` and `cnd_*`, and the dynamic linker
+//! binds programs and their libraries to these. The state of a lock lives in the caller's own
+//! object; there is no table beside it.
 //!
 //! | environment | meaning |
 //! |---|---|
@@ -21,6 +21,7 @@
 //! | `pthread_cond_wait`, `_timedwait`, `_clockwait`, `_signal`, `_broadcast`, `_destroy` | `cond.rs` and `block.c` |
 //! | `pthread_rwlock_rdlock`, `_wrlock`, their `try`, `timed` and `clock` variants, `_unlock` | `rwlock.rs` |
 //! | `pthread_spin_lock`, `_trylock`, `_unlock` | `spin.rs` |
+//! | `pthread_barrier_wait`, `_destroy` | `barrier.rs` |
 //! | C11's `mtx_*` and `cnd_*`, except for `mtx_init` and `cnd_init` | `c11.rs`, as pthread's |
 //! | `longjmp`, `_longjmp`, `siglongjmp` | `jump.rs`, then libc's |
 //!
@@ -28,9 +29,9 @@
 //!
 //! * Initialisation: libc's initialisers write the type and zeros, which is our initial state too.
 //! * Mutexes that are robust, priority-inheriting, priority-protecting or process-shared,
-//!   process-shared condition variables with such mutexes, and process-shared read-write locks:
-//!   recognised by their own bytes and handed over in every call.
-//! * Barriers and semaphores: the library counts when a thread has to wait, and passes the call on
+//!   process-shared condition variables with such mutexes, and process-shared read-write locks and
+//!   barriers: recognised by their own bytes and handed over in every call.
+//! * Semaphores: the library counts when a thread has to wait, and passes the call on
 //!   (`passed_on.rs`).
 //! * `pthread_once`, C11's `call_once`, and the locks inside libc.
 //! * Calls of a library that was opened with `RTLD_DEEPBIND` or `dlmopen`: the dynamic linker binds
@@ -63,6 +64,7 @@ compile_error!(
     "the layouts of pthread_mutex_t and pthread_cond_t are known only for glibc on x86-64 and aarch64"
 );
 
+mod barrier;
 mod c11;
 mod choice;
 mod clock;

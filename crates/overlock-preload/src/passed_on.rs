@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Calls that stay libc's and are passed on.
 //!
-//! Semaphores and barriers are: the library only counts that a thread has to wait, so that a user
+//! Semaphores are: the library only counts that a thread has to wait, so that a user
 //! who asks why a program gains nothing from another mutex learns where it waits instead.
 //!
 //! `sem_getvalue` finds out whether a thread would wait. So a wait is counted in excess where the
 //! semaphore is posted just then, which does not matter. Waiting for a semaphore is a cancellation
-//! point, and so needs C frames (`passed_on.c`). Barriers are none in glibc.
+//! point, and so needs C frames (`passed_on.c`).
 //!
 //! `pthread_once` and C11's `call_once` are not even counted: a thread waits there at most once in
 //! the life of the object, and before glibc 2.34 libraries take the address of `pthread_once` for a
@@ -14,30 +14,10 @@
 
 use core::ffi::c_void;
 
-use libc::{c_int, pthread_barrier_t, sem_t};
+use libc::sem_t;
 
 use crate::counters::{self, Event};
 use crate::{choice, real};
-
-/// Counts a wait, as one of this process even if it is a forked child that has used no lock yet.
-fn count(event: Event) {
-    choice::ensure_decided();
-    counters::add(event);
-}
-
-/// `pthread_barrier_wait`: every thread waits except the last, and libc tells one of all threads
-/// that it was the serial one. That need not be the last, but there is exactly one per round too.
-///
-/// # Safety
-/// As for libc's function.
-pub(crate) unsafe extern "C-unwind" fn barrier_wait(barrier: *mut pthread_barrier_t) -> c_int {
-    // SAFETY: the caller's.
-    let result = unsafe { real::barrier_wait(barrier) };
-    if result == 0 {
-        count(Event::BarrierWait);
-    }
-    result
-}
 
 /// Counts a wait if the semaphore is at zero. Returns libc's function: the `which`th of `sem_wait`,
 /// `sem_timedwait` and `sem_clockwait`.
@@ -49,7 +29,9 @@ unsafe extern "C" fn overlock_sem_enter(semaphore: *mut sem_t, which: usize) -> 
     let mut value = 0;
     // SAFETY: the program's semaphore, and a variable of ours.
     if unsafe { real::sem_getvalue(semaphore, &raw mut value) } == 0 && value <= 0 {
-        count(Event::SemaphoreWait);
+        // As one of this process even if it is a forked child that has used no lock yet.
+        choice::ensure_decided();
+        counters::add(Event::SemaphoreWait);
     }
     real::sem_waits()[which]()
 }

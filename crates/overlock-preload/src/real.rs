@@ -8,8 +8,8 @@ use core::ffi::{CStr, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 use libc::{
-    c_int, clockid_t, pthread_barrier_t, pthread_cond_t, pthread_mutex_t, pthread_rwlock_t, sem_t,
-    timespec,
+    c_int, c_uint, clockid_t, pthread_barrier_t, pthread_barrierattr_t, pthread_cond_t,
+    pthread_mutex_t, pthread_rwlock_t, sem_t, timespec,
 };
 use overlock::platform::report;
 
@@ -117,6 +117,11 @@ functions! {
         (lock: *mut pthread_rwlock_t, clock: clockid_t, at: *const timespec);
     /// libc's `pthread_rwlock_unlock`.
     rwlock_unlock = c"pthread_rwlock_unlock", None, (lock: *mut pthread_rwlock_t);
+    /// libc's `pthread_barrier_init`.
+    barrier_init = c"pthread_barrier_init", None,
+        (barrier: *mut pthread_barrier_t, attributes: *const pthread_barrierattr_t, count: c_uint);
+    /// libc's `pthread_barrier_destroy`.
+    barrier_destroy = c"pthread_barrier_destroy", None, (barrier: *mut pthread_barrier_t);
     /// libc's `pthread_barrier_wait`.
     barrier_wait = c"pthread_barrier_wait", None, (barrier: *mut pthread_barrier_t);
     /// libc's `clock_gettime`.

@@ -25,7 +25,7 @@ pub(crate) const BUILD: u64 = match u64::from_str_radix(env!("OVERLOCK_BUILD"), 
 pub(crate) const PLACES: usize = 256;
 
 /// What the library counts, as `group.name`, in the order of its `Event`.
-pub(crate) const NAMES: [&str; 14] = [
+pub(crate) const NAMES: [&str; 15] = [
     "mutex.locks_contended",
     "mutex.timed",
     "mutex.handed_to_libc",
@@ -38,8 +38,9 @@ pub(crate) const NAMES: [&str; 14] = [
     "spin.slept",
     "rwlock.waits",
     "rwlock.handed_to_libc",
+    "barrier.waits",
+    "barrier.handed_to_libc",
     "unreplaced.semaphore_waits",
-    "unreplaced.barrier_waits",
 ];
 
 /// The counters of a place: the library's own, and those of the locks.

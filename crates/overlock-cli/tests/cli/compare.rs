@@ -53,9 +53,9 @@ fn a_program_that_waits_for_no_lock_of_ours_gets_no_verdict() {
     let said = with_counters(&[("cond.waits", 1)]);
     assert!(said.stdout.contains("Use ticket: it is 2.00x"), "{said:?}");
     assert!(!said.stderr.contains("under ticket"), "{said:?}");
-    let mostly = [("cond.waits", 1), ("unreplaced.barrier_waits", 11)];
+    let mostly = [("cond.waits", 1), ("unreplaced.semaphore_waits", 11)];
     with_counters(&mostly)
-        .ends(0, "waited more often for what Overlock does not replace: barriers (11 waits)");
+        .ends(0, "waited more often for what Overlock does not replace: semaphores (11 waits)");
 }
 
 /// One lock beside the library that replaces nothing is no comparison of locks.

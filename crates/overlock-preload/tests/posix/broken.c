@@ -295,7 +295,6 @@ REPLACED(pthread_rwlock_rdlock, (pthread_rwlock_t *lock), (lock), "rwlock_does_n
 CHANGED(pthread_rwlock_timedwrlock, (pthread_rwlock_t *lock, const struct timespec *at), (lock, at),
 	"rwlock_hides_its_timeout", ETIMEDOUT, 0)
 REPLACED(sem_wait, (sem_t *semaphore), (semaphore), "semaphore_does_nothing", 0)
-REPLACED(pthread_barrier_wait, (pthread_barrier_t *barrier), (barrier), "barrier_does_nothing", 0)
 REPLACED(mtx_lock, (mtx_t *mutex), (mutex), "mtx_does_nothing", thrd_success)
 CHANGED(mtx_trylock, (mtx_t *mutex), (mutex), "mtx_passes_error_numbers_on", thrd_busy, EBUSY)
 REPLACED(mtx_unlock, (mtx_t *mutex), (mutex), "mtx_does_nothing", thrd_success)
@@ -310,4 +309,19 @@ int mtx_timedlock(mtx_t *mutex, const struct timespec *at)
 	if (is("mtx_deadline_comes_early"))
 		return mtx_trylock(mutex) == thrd_success ? thrd_success : thrd_timedout;
 	return real(mutex, at);
+}
+
+int pthread_barrier_wait(pthread_barrier_t *barrier)
+{
+	REAL(pthread_barrier_wait, "");
+	int result;
+
+	if (is("barrier_does_nothing"))
+		return 0;
+	result = real(barrier);
+	if (is("barrier_is_touched_late") && result == 0) {
+		usleep(1000);
+		(void)*(volatile int *)barrier;
+	}
+	return is("barrier_has_two_serial_threads") ? PTHREAD_BARRIER_SERIAL_THREAD : result;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Calls that stay libc's: semaphores and barriers. Each case makes a thread wait a number of times
+ * Calls that stay libc's: semaphores. Each case makes a thread wait a number of times
  * that library.rs knows, or none.
  */
 #include "posix.h"
@@ -91,26 +91,4 @@ CASE(a_wait_for_a_semaphore_is_cancelled)
 		CHECK(join(thread) == PTHREAD_CANCELED);
 		EQ(cleaned, 1);
 	}
-}
-
-static pthread_barrier_t barrier;
-
-static void *meet(void *unused)
-{
-	(void)unused;
-	return (void *)(long)pthread_barrier_wait(&barrier);
-}
-
-/* Two waits: libc tells one of three threads that it is the serial one. */
-CASE(barriers_wait)
-{
-	pthread_t threads[3];
-	int serial = 0;
-
-	EQ(pthread_barrier_init(&barrier, NULL, 3), 0);
-	for (int i = 0; i < 3; i++)
-		threads[i] = start(meet, NULL);
-	for (int i = 0; i < 3; i++)
-		serial += (long)join(threads[i]) == PTHREAD_BARRIER_SERIAL_THREAD;
-	EQ(serial, 1);
 }

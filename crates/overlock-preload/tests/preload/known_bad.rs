@@ -12,7 +12,7 @@ use std::time::Instant;
 use crate::support::{compile, has_cxx, program, text};
 
 /// Each fault, and the cases that must notice it.
-const FAULTS: [(&str, &str, &[&str]); 58] = [
+const FAULTS: [(&str, &str, &[&str]); 60] = [
     ("lock_does_nothing", "stress.c", &["counting"]),
     ("lock_does_nothing", "mutex.c", &["lock_waits_for_unlock"]),
     ("lock_clobbers_errno", "mutex.c", &["errno_is_left_alone"]),
@@ -133,7 +133,21 @@ const FAULTS: [(&str, &str, &[&str]); 58] = [
     ),
     ("rwlock_hides_its_timeout", "rwlock.c", &["a_deadline_is_kept"]),
     ("semaphore_does_nothing", "passed_on.c", &["semaphores_wait"]),
-    ("barrier_does_nothing", "passed_on.c", &["barriers_wait"]),
+    (
+        "barrier_does_nothing",
+        "barrier.c",
+        &[
+            "the_last_thread_ends_the_round",
+            "a_round_orders_what_its_threads_write",
+            "more_threads_than_a_round_has",
+        ],
+    ),
+    (
+        "barrier_has_two_serial_threads",
+        "barrier.c",
+        &["the_last_thread_ends_the_round", "more_threads_than_a_round_has"],
+    ),
+    ("barrier_is_touched_late", "barrier.c", &["destroy_right_after_a_round"]),
     (
         "mtx_does_nothing",
         "c11.c",

@@ -207,13 +207,14 @@ fn waits_for_what_is_no_mutex_are_counted() {
         ("rwlock.c", "a_deadline_is_kept", 2, 0, 0),
         ("passed_on.c", "semaphores_wait", 0, 3, 0),
         ("passed_on.c", "a_wait_for_a_semaphore_is_cancelled", 0, 3, 0),
-        ("passed_on.c", "barriers_wait", 0, 0, 2),
+        ("barrier.c", "the_last_thread_ends_the_round", 0, 0, 2),
+        ("barrier.c", "a_thread_alone_does_not_wait", 0, 0, 0),
     ] {
         for lock in ["hybrid", "none"] {
             let record = counters_of(lock, program(source), case);
-            let unreplaced = ["semaphore_waits", "barrier_waits"];
-            let [semaphores, barriers] = unreplaced.map(|name| count(&record, "unreplaced", name));
-            let counts = (count(&record, "rwlock", "waits"), semaphores, barriers);
+            let [rwlocks, barriers] =
+                ["rwlock", "barrier"].map(|what| count(&record, what, "waits"));
+            let counts = (rwlocks, count(&record, "unreplaced", "semaphore_waits"), barriers);
             assert_eq!(counts, (rwlock, semaphore, barrier), "{case}: {record}");
         }
     }

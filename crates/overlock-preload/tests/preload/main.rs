@@ -2,6 +2,7 @@
 //! Tests of the library from outside: whole programs run with it, in C, C++ and as the system
 //! provides them.
 
+mod barrier;
 mod interposed;
 mod known_bad;
 mod library;
