@@ -152,7 +152,7 @@ pub unsafe extern "C" fn ol_cond_wake_one(cond: *const Cond) {
     unsafe { &*cond }.notify_one();
 }
 
-/// Wakes all waiters, one after another.
+/// Wakes all waiters, in two chains.
 ///
 /// # Safety
 /// As for [`ol_cond_wake_one`].

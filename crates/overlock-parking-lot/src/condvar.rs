@@ -66,7 +66,7 @@ impl Condvar {
         self.raw.notify_one()
     }
 
-    /// Notifies all waiters, each of which then wakes up the next. Returns how many there were.
+    /// Notifies all waiters, which then wake each other up. Returns how many there were.
     #[inline]
     pub fn notify_all(&self) -> usize {
         self.raw.notify_all()
