@@ -3,12 +3,17 @@
 
 #![cfg(feature = "threads")]
 
+mod support {
+    pub(crate) mod oracle;
+}
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
 
 use overlock::Refresh;
 use overlock::platform::Threads;
+use support::oracle::sleeps;
 
 type Shared = Refresh<u64, Threads>;
 
@@ -100,10 +105,20 @@ fn callers_that_find_a_refresh_under_way_do_not_repeat_it() {
         while !begun.load(SeqCst) {
             thread::yield_now();
         }
+        let (send, receive) = mpsc::channel();
         for _ in 0..8 {
-            scope.spawn(|| assert_eq!(shared.join(loses), 77));
+            let (send, shared) = (send.clone(), &shared);
+            scope.spawn(move || {
+                // SAFETY: no arguments, no memory.
+                send.send(unsafe { libc::gettid() }).unwrap();
+                assert_eq!(shared.join(loses), 77);
+            });
         }
-        thread::sleep(Duration::from_millis(30));
+        for thread in receive.iter().take(8) {
+            while !sleeps(thread) {
+                thread::yield_now();
+            }
+        }
         // The refresher is away, as if its CPU were lost: a call of `last` still returns.
         assert_eq!(shared.last(), 0);
         finish.store(true, SeqCst);
