@@ -431,7 +431,7 @@ OL_INLINE void ol_shared_unlock(ol_shared_t *lock)
  * waits for it.
  *
  * ol_cond_t: all its waiters use the same mutex. The thread that has waited longest is woken first; a
- * broadcast wakes them in two chains. A wait may return 0 without a signal, so it stands in a loop. No
+ * broadcast wakes two, and each of them the next. A wait may return 0 without a signal, so it stands in a loop. No
  * wait is a cancellation point. The waker need not hold the mutex.
  *
  * `...timed...` takes a time on CLOCK_MONOTONIC, `...clock...` on CLOCK_MONOTONIC or CLOCK_REALTIME: they
@@ -555,7 +555,7 @@ OL_INLINE OL_CHECKED int ol_cond_timedwait(ol_cond_t *cond, ol_mutex_t *mutex, c
 /* Wakes the thread that has waited longest, if there is one. */
 OL_INLINE void ol_cond_signal(ol_cond_t *cond) { ol_cond_wake_one(cond); }
 
-/* Wakes all threads that wait, in two chains. */
+/* Wakes all threads that wait. */
 OL_INLINE void ol_cond_broadcast(ol_cond_t *cond) { ol_cond_wake_all(cond); }
 
 /* ---- A mutex that outlives its holder -------------------------------------------------------------

@@ -152,7 +152,7 @@ pub unsafe extern "C" fn ol_cond_wake_one(cond: *const Cond) {
     unsafe { &*cond }.notify_one();
 }
 
-/// Wakes all waiters, in two chains.
+/// Wakes all waiters.
 ///
 /// # Safety
 /// As for [`ol_cond_wake_one`].

@@ -65,9 +65,9 @@ fn a_lost_wake_up_is_no_progress() {
 
 #[test]
 fn progress_is_no_hang_however_slow() {
-    let verdict = oracle::watched_for(Duration::from_secs(1), |pulse| {
+    let verdict = oracle::watched_for(Duration::from_secs(2), |pulse| {
         for _ in 0..12 {
-            thread::sleep(Duration::from_millis(100));
+            thread::sleep(Duration::from_millis(200));
             pulse.beat();
         }
         Ok(())
