@@ -6,33 +6,34 @@
 //! ```
 //!
 //! This file goes from the arguments to a plan in a world, and from the rows to what people read.
-//! `measure.rs` makes the rounds; everything after it reads rows.
+//! `measure.rs` measures; everything after it reads rows.
 
 mod args;
 mod bounds;
-mod explain;
+mod conclude;
 #[cfg(test)]
 mod golden;
 mod measure;
+mod pairs;
 mod plan;
 mod published;
+mod retakes;
+mod rounds;
+mod summary;
 mod tables;
 mod what_if;
 
 use crate::interrupt;
-use crate::machine::observe;
 use crate::outcome::Outcome;
-use crate::output::{self, Sink};
+use crate::output::Sink;
 use crate::progress::Progress;
-use crate::warnings::{self, Warning};
-use anyhow::{Result, bail};
+use crate::warnings::Warning;
+use anyhow::Result;
 pub(crate) use args::BenchArgs;
-use measure::Measured;
+pub(crate) use bounds::judge;
 use overlock_bench::DRIFT_LIMIT;
-use overlock_judge::{advice, beside, check, summaries};
+use overlock_world::World;
 use overlock_world::experiment::Experiment;
-use overlock_world::row::{Head, Row};
-use overlock_world::{World, clock};
 use overlock_worlds::{self as worlds, Checked, Heard, Image, Open};
 use serde::Serialize;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -67,9 +68,8 @@ pub(crate) fn main(args: &BenchArgs) -> Result<Outcome> {
         return plan::print(&experiments);
     }
     interrupt::watch()?;
-    let mut sink = Sink::open(&args.output)?;
-    let machine = observe(&clock::Stamps::calibrate());
-    sink.row(&Row::Run(Head { seed: Some(seed), machine: machine.clone(), ..output::head() }))?;
+    let mut sink = Sink::open(args.output.json, args.output.out.as_deref())?;
+    let machine = sink.begin(Some(seed))?;
     if args.seed.is_none() && is_drawn {
         sink.people(&format!("Seed of the day: {seed} (--seed {seed} repeats it)\n"))?;
     }
@@ -107,7 +107,7 @@ pub(crate) fn main(args: &BenchArgs) -> Result<Outcome> {
     }
     let drift = last.and_then(|(_, open)| open.drift()).filter(|drift| *drift > DRIFT_LIMIT);
     if let Some(drift) = drift {
-        Warning::Drift { percent: drift * 100.0 }.print();
+        Warning::drift(drift).print();
     }
     if !found.is_a_part {
         interrupt::tell(found.has_results);
@@ -149,13 +149,6 @@ fn verify(image: &Image, cpus: &[u32], sink: &mut Sink) -> Result<Checked> {
     checked
 }
 
-/// Judges rows, whoever measured them. Returns whether no bound was missed; nothing if none is
-/// about these rows.
-pub(crate) fn judge(rows: &[Row], sink: &mut Sink) -> Result<Option<bool>> {
-    let checks = check(rows);
-    if checks.is_empty() { Ok(None) } else { bounds::tell(checks, sink).map(Some) }
-}
-
 /// Measures an experiment and tells what follows.
 fn one(
     args: &BenchArgs,
@@ -170,72 +163,9 @@ fn one(
         // Of a sweep, whose other parts are missing.
         return Ok(Found { is_fine: true, has_results: false, is_a_part: true });
     }
-    let is_met = conclude(args, &experiment, &measured, world, sink)?;
+    let is_met = conclude::conclude(args, &experiment, &measured, world, sink)?;
     let is_fine = is_met && measured.failures.is_empty();
     Ok(Found { is_fine, has_results: !measured.points.is_empty(), is_a_part: false })
-}
-
-/// Tells what follows from the rows of an experiment. Returns whether no bound was missed.
-fn conclude(
-    args: &BenchArgs,
-    experiment: &Experiment,
-    measured: &Measured,
-    world: &dyn World,
-    sink: &mut Sink,
-) -> Result<bool> {
-    let Measured { points, pairs, failures, .. } = measured;
-    let mut rows: Vec<Row> = points.iter().cloned().map(Box::new).map(Row::Point).collect();
-    rows.extend(pairs.iter().cloned().map(Row::Pair));
-    for failure in failures {
-        output::complain(&format!("failed: {}", failure.sentence));
-    }
-    warnings::of_points(points).iter().for_each(Warning::print);
-    if !world.has_host() {
-        let summaries = summaries(&rows);
-        for summary in &summaries {
-            sink.row(&Row::Summary(summary.clone()))?;
-        }
-        if !summaries.is_empty() {
-            sink.people(&tables::summary(&summaries, points))?;
-        }
-        if let Some(advice) = advice(&rows, &summaries) {
-            sink.people(&advice.sentence)?;
-            sink.row(&Row::Advice(advice))?;
-        }
-    }
-    let mut met = true;
-    let besides = beside(experiment, world, points);
-    if !besides.is_empty() {
-        sink.people(&published::table(experiment, world, &besides))?;
-        for beside in &besides {
-            sink.row(&Row::Published(Box::new(beside.clone())))?;
-        }
-    }
-    // Verdicts are pinned for simulations, which repeat.
-    let is_pinned = !world.is_real() && besides.iter().any(|one| one.published.pinned.is_some());
-    if args.check && is_pinned && !interrupt::seen() {
-        let changes = published::changes(&besides);
-        changes.iter().for_each(|change| output::complain(change));
-        let pinned = besides.iter().filter(|one| one.published.pinned.is_some()).count();
-        let changed = changes.len();
-        sink.people(&format!("Pinned verdicts: {pinned}, of which {changed} have changed"))?;
-        met &= changes.is_empty();
-    }
-    if let Some(loss) = args.what_if {
-        let answers = what_if::answers(loss, points);
-        sink.people(&what_if::text(loss, &answers))?;
-        answers.into_iter().try_for_each(|answer| sink.row(&Row::WhatIf(answer)))?;
-    }
-    if args.check && !is_pinned && !interrupt::seen() {
-        let checks = check(&rows);
-        if checks.is_empty() {
-            bail!(
-                "--check found nothing to judge; leave the lists out, and it measures what it needs"
-            );
-        }
-        met &= bounds::tell(checks, sink)?;
-    }
-    Ok(met)
 }
 
 /// Returns the number of the day since 1970: a seed that changes daily and is the same for all

@@ -5,25 +5,15 @@ use anyhow::{Context, Result};
 use std::borrow::Cow;
 use std::path::Path;
 
-/// An experiment whose file is part of the command.
-#[derive(Debug)]
-pub(crate) struct BuiltIn {
-    /// Its file's name without `.toml`.
-    pub(crate) name: &'static str,
-    pub(crate) text: &'static str,
-}
-
 macro_rules! built_in {
     ($($name:literal)*) => {
-        &[$(BuiltIn {
-            name: $name,
-            text: include_str!(concat!("../experiments/", $name, ".toml")),
-        }),*]
+        &[$(($name, include_str!(concat!("../experiments/", $name, ".toml")))),*]
     };
 }
 
-/// All of them.
-pub(crate) const BUILT_IN: &[BuiltIn] = built_in! {
+/// The experiments whose files are part of the command: each file's name without `.toml`, and its
+/// text.
+const BUILT_IN: &[(&str, &str)] = built_in! {
     "quick" "full" "by-hand"
     "half" "tour" "tour-16x" "yields" "timer" "by-hand-vcpus"
     "guest" "guest-xen"
@@ -33,20 +23,13 @@ pub(crate) const BUILT_IN: &[BuiltIn] = built_in! {
 /// Returns the text of an experiment: of a file, if there is one of this name or the name ends in
 /// `.toml`, or of a built-in experiment.
 pub(crate) fn text(name: &Path) -> Result<Cow<'static, str>> {
-    let built_in = BUILT_IN.iter().find(|built_in| name == Path::new(built_in.name));
-    match built_in {
-        Some(built_in) if !name.exists() => Ok(built_in.text.into()),
-        _ => {
-            let read = std::fs::read_to_string(name).map(Cow::Owned);
-            read.with_context(|| format!("can't read {}; {}", name.display(), names()))
-        }
+    match BUILT_IN.iter().find(|(known, _)| name == Path::new(known)) {
+        Some((_, text)) if !name.exists() => Ok((*text).into()),
+        _ => std::fs::read_to_string(name).map(Cow::Owned).with_context(|| {
+            let names: Vec<_> = BUILT_IN.iter().map(|(name, _)| *name).collect();
+            format!("can't read {}; built in are {}", name.display(), names.join(", "))
+        }),
     }
-}
-
-/// Says which experiments there are.
-fn names() -> String {
-    let names: Vec<_> = BUILT_IN.iter().map(|built_in| built_in.name).collect();
-    format!("built in are {}", names.join(", "))
 }
 
 #[cfg(test)]
@@ -64,13 +47,13 @@ mod tests {
             .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
             .collect();
         found.sort();
-        let mut known: Vec<_> = BUILT_IN.iter().map(|built_in| built_in.name).collect();
+        let mut known: Vec<_> = BUILT_IN.iter().map(|(name, _)| *name).collect();
         known.sort_unstable();
         assert_eq!(found, known);
     }
     #[test]
     fn each_published_figure_that_is_missed_has_its_reason() {
-        for BuiltIn { name, text } in BUILT_IN {
+        for (name, text) in BUILT_IN {
             let experiment = Experiment::parse(name, text).unwrap();
             for one in experiment.published {
                 let misses = one.pinned.is_some_and(|pinned| pinned.contains(&Agreement::No));

@@ -16,16 +16,12 @@ pub(crate) struct OutputArgs {
     pub(crate) out: Option<PathBuf>,
 }
 
-/// Parses the length of a run.
-pub(crate) fn seconds(text: &str) -> Result<f64, String> {
-    let value: f64 = text
-        .strip_suffix('s')
-        .unwrap_or(text)
-        .parse()
-        .map_err(|_| format!("'{text}' is not a number of seconds"))?;
-    if (0.01..=600.0).contains(&value) {
-        Ok(value)
-    } else {
-        Err(format!("{text} is outside 0.01 to 600 seconds"))
+/// Parses a number of seconds, from a hundredth to `most`.
+pub(crate) fn seconds(text: &str, most: f64) -> Result<f64, String> {
+    let value = text.strip_suffix('s').unwrap_or(text).parse::<f64>();
+    let value = value.map_err(|_| format!("'{text}' is not a number of seconds"))?;
+    match (0.01..=most).contains(&value) {
+        true => Ok(value),
+        false => Err(format!("{text} is outside 0.01 to {most} seconds")),
     }
 }

@@ -10,20 +10,14 @@ pub(crate) fn watch() -> Result<()> {
     overlock_process::interrupt::watch().context("could not watch for Ctrl-C")
 }
 
-/// Tells the user that Ctrl-C came too early for any result.
-pub(crate) fn tell_that_nothing_is_done() {
-    output::complain(
-        "overlock: interrupted before the end of the first round, so there are no results",
-    );
-}
-
 /// Tells the user, if Ctrl-C has come, whether there are results.
 pub(crate) fn tell(has_results: bool) {
-    match (seen(), has_results) {
-        (false, _) => {}
-        (true, true) => output::complain(
-            "overlock: interrupted; the results are those of what was measured before",
-        ),
-        (true, false) => tell_that_nothing_is_done(),
+    if seen() {
+        output::complain(match has_results {
+            true => "overlock: interrupted; the results are those of what was measured before",
+            false => {
+                "overlock: interrupted before the end of the first round, so there are no results"
+            }
+        });
     }
 }

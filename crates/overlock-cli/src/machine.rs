@@ -7,15 +7,21 @@ use overlock_world::row::Machine;
 use std::fs;
 
 /// Returns the machine, as every result file describes it.
-pub(crate) fn observe(clock: &Stamps) -> Machine {
+pub(crate) fn observe() -> Machine {
     Machine {
-        cpus: Some(crate::sys::allowed_cpus() as u64),
+        cpus: Some(allowed_cpus() as u64),
         cpu_model: Some(cpu_model()),
         kernel: first_line("/proc/sys/kernel/osrelease"),
         hypervisor: hypervisor(),
-        tsc_khz: clock.tsc_khz(),
+        tsc_khz: Stamps::calibrate().tsc_khz(),
         load_average: Some(load_average()),
     }
+}
+
+/// Counts the CPUs that this process may run on: its affinity mask and its quota, not the CPUs
+/// plugged in.
+pub(crate) fn allowed_cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Returns the first line of a file, trimmed, if it can be read and is not empty.

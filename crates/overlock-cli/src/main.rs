@@ -8,7 +8,6 @@
 
 mod args;
 mod bench;
-mod calibrate;
 mod doctor;
 mod experiments;
 mod extras;
@@ -22,7 +21,6 @@ mod progress;
 mod reference;
 mod report;
 mod shuffle;
-mod sys;
 mod table;
 mod terminal;
 mod torture;

@@ -4,27 +4,21 @@
 //!
 //! Only this file writes to standard output and standard error.
 
-use crate::flags::OutputArgs;
+use crate::machine::observe;
 use crate::outcome::Outcome;
 use crate::terminal;
 use anyhow::{Context, Result, bail};
-use overlock_world::row::{Head, Row};
+use overlock_world::row::{Head, Machine, Row};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// What standard output is used for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
-    Tables,
-    Json,
-}
-
-/// The destination of all results of a command.
-#[derive(Debug)]
+/// The destination of all results of a command; by default, tables that are not kept.
+#[derive(Debug, Default)]
 pub(crate) struct Sink {
-    format: Format,
+    /// Whether standard output is for programs.
+    json: bool,
     file: Option<ResultFile>,
 }
 
@@ -79,30 +73,30 @@ impl ResultFile {
 
 impl Sink {
     /// Opens the result file, if one was requested, before anything is measured.
-    pub(crate) fn open(args: &OutputArgs) -> Result<Self> {
-        let format = match args {
-            OutputArgs { json: true, .. } => Format::Json,
-            _ => Format::Tables,
-        };
-        let file = args.out.as_deref().map(ResultFile::create).transpose()?;
-        Ok(Sink { format, file })
+    pub(crate) fn open(json: bool, out: Option<&Path>) -> Result<Self> {
+        let file = out.map(ResultFile::create).transpose()?;
+        Ok(Sink { json, file })
     }
 
-    /// Prints tables, and keeps nothing.
-    pub(crate) fn tables() -> Self {
-        Sink { format: Format::Tables, file: None }
+    /// Writes the first row, and returns the machine that it describes.
+    pub(crate) fn begin(&mut self, seed: Option<u64>) -> Result<Machine> {
+        let machine = observe();
+        self.record(&Row::Run(Head {
+            version: Some(env!("CARGO_PKG_VERSION").into()),
+            commit: Some(env!("OVERLOCK_COMMIT").into()),
+            command: std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect(),
+            seed,
+            machine: machine.clone(),
+        }))?;
+        Ok(machine)
     }
 
-    /// Writes a record to the file, and to standard output if its format is JSON.
+    /// Writes a record, most often a row, to the file, and to standard output if that is for
+    /// programs.
     pub(crate) fn record(&mut self, record: &impl Serialize) -> Result<()> {
         let line = serde_json::to_string(record)?;
         self.file.as_mut().map_or(Ok(()), |file| file.write(&line))?;
-        if self.format == Format::Json { print(&line) } else { Ok(()) }
-    }
-
-    /// Writes a row.
-    pub(crate) fn row(&mut self, row: &Row) -> Result<()> {
-        self.record(row)
+        if self.json { print(&line) } else { Ok(()) }
     }
 
     /// Ends the command with `outcome`, or with an error if the result file is incomplete.
@@ -112,20 +106,10 @@ impl Sink {
 
     /// Prints text for people, unless standard output is for programs.
     pub(crate) fn people(&self, text: &str) -> Result<()> {
-        if self.format != Format::Tables {
+        if self.json {
             return Ok(());
         }
         print(&terminal::wrapped(text, terminal::stdout_width()))
-    }
-}
-
-/// Returns the first row of a file, without the seed and the machine.
-pub(crate) fn head() -> Head {
-    Head {
-        version: Some(env!("CARGO_PKG_VERSION").into()),
-        commit: Some(env!("OVERLOCK_COMMIT").into()),
-        command: std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect(),
-        ..Head::default()
     }
 }
 

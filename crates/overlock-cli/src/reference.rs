@@ -2,10 +2,10 @@
 //! `overlock reference`: the page of all counters, columns and fields, or the rows of one name and
 //! the sections about it.
 
-use crate::args::ReferenceArgs;
 use crate::outcome::Outcome;
 use crate::output;
 use anyhow::{Result, bail};
+use clap::Args;
 
 /// The page. Its tables of columns are made from the columns themselves: `cargo xtask reference`.
 const PAGE: &str = include_str!("../reference.md");
@@ -14,6 +14,20 @@ const PAGE: &str = include_str!("../reference.md");
 fn lines() -> impl Iterator<Item = &'static str> {
     PAGE.trim_end().lines().filter(|line| !line.starts_with("<!--"))
 }
+
+/// Explain counters, columns and JSON fields: print the page, the rows of a name, or a section.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ReferenceArgs {
+    /// The name of a counter, column, field, lock or variable, or a word of a section's title
+    word: Option<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  overlock reference
+  overlock reference pv_wait_head
+  overlock reference recommendation";
 
 /// Runs the sub-command.
 pub(crate) fn main(args: &ReferenceArgs) -> Result<Outcome> {

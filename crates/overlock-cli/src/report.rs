@@ -7,9 +7,10 @@ use crate::{bench, output, process};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use overlock_report::{Kind, Results, Run};
+use overlock_report::{Kind, Run};
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Turn results into one page of tables and charts.
@@ -88,7 +89,9 @@ pub(crate) fn main(args: &ReportArgs) -> Result<Outcome> {
         None => overlock_report::page(&results, args.title.as_deref()),
     };
     write(&args.output, &text)?;
-    tell(&args.output, &results);
+    if args.output.as_os_str() != "-" {
+        output::complain(&format!("{}: {}", args.output.display(), results.extent()));
+    }
     // Every complaint has been printed; the exit code shows that there were some.
     Ok(if results.complaints.is_empty() { Outcome::Fine } else { Outcome::Code(2) })
 }
@@ -99,7 +102,7 @@ fn check(files: &[PathBuf]) -> Result<Outcome> {
     for complaint in &complaints {
         output::complain(&format!("overlock: {complaint}"));
     }
-    let mut sink = Sink::tables();
+    let mut sink = Sink::default();
     let verdicts = [process::report::judge(&rows, &mut sink)?, bench::judge(&rows, &mut sink)?];
     if verdicts == [None, None] {
         bail!("there is nothing to judge: no bound is about these results");
@@ -130,29 +133,11 @@ fn write(path: &Path, text: &str) -> Result<()> {
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
-    let mut draft = tempfile::Builder::new();
-    let mut draft = readable(&mut draft).tempfile_in(folder).with_context(what)?;
+    // As readable as any new file, by the umask.
+    let readable = fs::Permissions::from_mode(0o666);
+    let draft = tempfile::Builder::new().permissions(readable).tempfile_in(folder);
+    let mut draft = draft.with_context(what)?;
     draft.write_all(text.as_bytes()).with_context(what)?;
     draft.persist(&path).with_context(what)?;
     Ok(())
-}
-
-/// Makes the file as readable as any new file, by the umask.
-fn readable<'a, 'b>(
-    builder: &'a mut tempfile::Builder<'b, 'b>,
-) -> &'a mut tempfile::Builder<'b, 'b> {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(fs::Permissions::from_mode(0o666))
-    }
-    #[cfg(not(unix))]
-    builder
-}
-
-/// Reports what was written.
-fn tell(path: &Path, results: &Results) {
-    if path.as_os_str() != "-" {
-        output::complain(&format!("{}: {}", path.display(), results.extent()));
-    }
 }

@@ -4,6 +4,7 @@
 mod advice;
 mod bound;
 mod check;
+mod explain;
 mod published;
 pub mod recommend;
 pub mod startup;
@@ -13,6 +14,7 @@ pub mod what_if;
 
 pub use advice::advice;
 pub use check::check;
+pub use explain::explain;
 pub use published::{FIGURES, beside};
 pub use summary::summaries;
 pub use verdict::{baseline, choose, rank};

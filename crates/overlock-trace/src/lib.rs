@@ -31,4 +31,4 @@ pub use lengths::Lengths;
 pub use report::{BlockedIn, End, HolderNs, Key, Report, SiteReport, ThreadTime};
 pub use snapshot::{Doing, Holder, Seen, Snapshot};
 pub use spin::SpinReport;
-pub use verdict::{Class, Cure, NOTICEABLE, Verdict};
+pub use verdict::{Class, Cure, NOTICEABLE, Verdict, share};

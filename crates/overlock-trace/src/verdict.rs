@@ -88,7 +88,6 @@ impl Verdict {
                 Class::Work => work_ns += site.waited_ns,
             }
         }
-        let share = |part: u64, of: u64| if of == 0 { 0.0 } else { part as f64 / of as f64 };
         let spins: u64 = report.spins.iter().map(|spin| spin.samples).sum();
         let total = report.time.total();
         let lock_share = share(lock_ns, total);
@@ -122,4 +121,10 @@ fn cure_of(holder: &HolderNs) -> Cure {
         (holder.unknown, Cure::LookCloser),
     ];
     parts.into_iter().max_by_key(|(ns, _)| *ns).map_or(Cure::LookCloser, |(_, cure)| cure)
+}
+
+/// Returns a part as a share; 0 of nothing.
+#[must_use]
+pub fn share(part: u64, of: u64) -> f64 {
+    if of == 0 { 0.0 } else { part as f64 / of as f64 }
 }

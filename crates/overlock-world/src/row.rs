@@ -19,6 +19,7 @@ pub use relate::{geomeans, relate};
 pub use crate::experiment::Agreement;
 use crate::experiment::Published;
 use crate::stats::Interval;
+use crate::{Job, Run};
 
 /// One line of a file of results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -380,6 +381,33 @@ pub struct TimelineRow {
     pub stints: Vec<Stint>,
     /// The critical sections.
     pub holds: Vec<Hold>,
+}
+
+impl TimelineRow {
+    /// The timeline of a run of `job` in `world`, if it has one; `point` is the job's, without it.
+    #[must_use]
+    pub fn of_run(world: &str, job: &Job, run: Run, point: Option<&Point>) -> Option<Self> {
+        let timeline = run.timeline?;
+        let stints = timeline.stints.into_iter();
+        let holds = timeline.holds.into_iter();
+        Some(Self {
+            world: world.to_owned(),
+            workload: job.profile.name.clone(),
+            lock: job.lock.clone(),
+            policy: job.policy.clone(),
+            cpus: job.cpus,
+            pcpus: job.host.pcpus,
+            cs_ns: job.profile.section_ns,
+            ncs_ns: job.profile.think_ns,
+            speed: point.map(Point::ops).filter(|ops| *ops > 0.0).map(|ops| run.ops_per_s / ops),
+            from_ns: timeline.from_ns,
+            to_ns: timeline.to_ns,
+            stints: stints.map(|(v, name, p, from, to)| (v, name.into(), p, from, to)).collect(),
+            holds: holds
+                .map(|(v, l, asked, taken, until)| (v, l, asked, Some(taken), Some(until)))
+                .collect(),
+        })
+    }
 }
 
 #[cfg(test)]

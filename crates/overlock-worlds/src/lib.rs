@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![doc = include_str!("../README.md")]
 
+mod calibrate;
 mod image;
+mod laboratory;
 mod options;
 mod simulated;
 
 use anyhow::{Context, Result, bail};
+use laboratory::{kvm, parked};
 use overlock_bench::Threads;
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-use overlock_lab::{KvmEngine, ThreadsEngine};
 use overlock_sim::performance::HostProfile;
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-use overlock_world::Engine as _;
 use overlock_world::World;
 use simulated::Simulated;
 use std::path::Path;
 
+pub use calibrate::calibrate;
 pub use image::{CHECKS, Check, Checked, Heard, Image};
+pub use laboratory::engines;
 pub use options::{Note, Options, Shard};
 pub use simulated::obey;
 
@@ -102,44 +103,4 @@ pub fn host_profile(name: Option<&str>) -> Result<HostProfile> {
     }
     let text = std::fs::read_to_string(path).with_context(|| format!("can't read {name}"))?;
     Ok(HostProfile::parse(name, &text)?)
-}
-
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-fn kvm() -> Result<Box<dyn World>> {
-    KvmEngine::availability().context("use threads as vCPUs instead: --in parked")?;
-    Ok(Box::new(KvmEngine))
-}
-
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-fn parked() -> Result<Box<dyn World>> {
-    ThreadsEngine::availability()?;
-    Ok(Box::new(ThreadsEngine))
-}
-
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
-fn kvm() -> Result<Box<dyn World>> {
-    bail!("the laboratory needs Linux on x86-64; --in threads and --in sim do not")
-}
-
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
-fn parked() -> Result<Box<dyn World>> {
-    kvm()
-}
-
-/// Returns the laboratory: vCPUs of /dev/kvm, or else threads.
-///
-/// # Errors
-/// If neither is available here.
-pub fn engine(note: Note) -> Result<Box<dyn World>> {
-    kvm().or_else(|error| {
-        note(&format!("note: {error:#}; threads serve as vCPUs instead"));
-        parked()
-    })
-}
-
-/// Returns for each of the laboratory's engines, for `doctor`, whether it is available, and if not,
-/// why.
-pub fn engines() -> [(&'static str, Result<(), String>); 2] {
-    let said = |open: Result<Box<dyn World>>| open.map(drop).map_err(|error| format!("{error:#}"));
-    [("/dev/kvm", said(kvm())), ("threads as vCPUs", said(parked()))]
 }

@@ -71,7 +71,7 @@ pub(crate) struct BenchArgs {
     pub(super) workload: Option<String>,
 
     /// Length of each run in seconds
-    #[arg(long, value_parser = seconds)]
+    #[arg(long, value_parser = |of: &str| seconds(of, 600.0))]
     pub(super) seconds: Option<f64>,
 
     /// Rounds: how often each point is run

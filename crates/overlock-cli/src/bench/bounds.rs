@@ -3,6 +3,7 @@
 
 use crate::output::{self, Sink};
 use anyhow::Result;
+use overlock_judge::check;
 use overlock_world::row::{Check, Row, Side, Verdict};
 use overlock_world::units::three;
 
@@ -39,14 +40,19 @@ pub(super) fn text(checks: &[Check]) -> String {
     )
 }
 
-/// Writes the checks; returns whether none was missed.
-pub(super) fn tell(checks: Vec<Check>, sink: &mut Sink) -> Result<bool> {
+/// Judges rows, whoever measured them. Returns whether no bound was missed; nothing if none is
+/// about these rows.
+pub(crate) fn judge(rows: &[Row], sink: &mut Sink) -> Result<Option<bool>> {
+    let checks = check(rows);
+    if checks.is_empty() {
+        return Ok(None);
+    }
     sink.people(&text(&checks))?;
     let (all, missed) =
         (checks.len(), checks.iter().filter(|of| of.verdict == Verdict::Missed).count());
-    checks.into_iter().try_for_each(|check| sink.row(&Row::Check(check)))?;
+    checks.into_iter().try_for_each(|check| sink.record(&Row::Check(check)))?;
     if missed > 0 {
         output::complain(&format!("overlock: {missed} of {all} bounds missed"));
     }
-    Ok(missed == 0)
+    Ok(Some(missed == 0))
 }

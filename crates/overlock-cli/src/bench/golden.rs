@@ -4,14 +4,14 @@
 
 use std::sync::atomic::AtomicBool;
 
-use overlock_judge::{beside, check};
+use overlock_judge::{beside, check, explain};
 use overlock_world::experiment::Experiment;
 use overlock_world::locks::Lock;
 use overlock_world::row::{Point, Row, Summary};
 use overlock_world::{Error, Failed, Job, Run, World};
 
-use super::tables::{group, summary};
-use super::{bounds, explain, published, what_if};
+use super::tables::{explanations, group};
+use super::{bounds, published, summary, what_if};
 
 /// A world in which nothing runs.
 struct Past(&'static str);
@@ -105,15 +105,15 @@ fn what_is_said_of_all_points_is_what_it_was() {
     let summaries: Vec<Summary> = bench.iter().filter_map(summary_of).collect();
     let mut yields = points(&read("yields.jsonl"));
     for point in &mut yields {
-        point.explanation = explain::sentences(point);
+        point.explanation = explain(point);
     }
     let tried = points(&read("what-if.jsonl"));
     let experiment = Experiment::parse("published", &read("published.toml")).unwrap();
     let besides = beside(&experiment, &Past("sim"), &points(&read("published.jsonl")));
     all_are_as_kept([
-        ("summary", summary(&summaries, &points(BENCH))),
+        ("summary", summary::table(&summaries, &points(BENCH))),
         ("checks", bounds::text(&check(&bench))),
-        ("explain", explain::text(&yields)),
+        ("explain", explanations(&yields)),
         ("what-if", what_if::text(0.2, &what_if::answers(0.2, &tried))),
         ("published", published::table(&experiment, &Past("sim"), &besides)),
     ]);

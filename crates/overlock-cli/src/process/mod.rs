@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Unmodified programs under our locks: `overlock run` and `overlock compare`.
 
+mod args;
 pub(crate) mod compare;
 mod conclusion;
 mod expect;
 pub(crate) mod report;
+mod rounds;
 pub(crate) mod run;
+mod table;
+
+pub(crate) use args::{CompareArgs, RunArgs};

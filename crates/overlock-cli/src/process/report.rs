@@ -1,25 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The end of a comparison: the ranked table, the failures, the doubts and the verdict.
 
-use crate::args::CompareArgs;
+use super::args::CompareArgs;
+use super::rounds::BEATEN_FACTOR;
+use super::table::table;
 use crate::interrupt;
 use crate::output::{self, Sink};
-use crate::table::Table;
 use crate::warnings::Warning;
 use anyhow::Result;
 use overlock_judge::{choose, startup};
 use overlock_launch::{LIBC, NONE, Target, Waits};
-use overlock_world::Run;
 use overlock_world::row::{Failure, PROCESS, Point, Row};
-use overlock_world::stats::{self, Interval};
-use overlock_world::units::{count, three, time};
+use overlock_world::stats;
 
 /// Results that vary by more than this are reported as doubtful.
 const SPREAD_LIMIT: f64 = 0.15;
-
-/// A lock this many times worse than the baseline in every one of the first rounds is left out: its
-/// exact percentage changes no decision, and would take as long as all other rounds together.
-pub(super) const BEATEN_FACTOR: f64 = 5.0;
 
 /// Everything that is known.
 pub(super) struct Report<'a> {
@@ -38,7 +33,7 @@ impl Report<'_> {
     pub(super) fn tell(&self, sink: &mut Sink) -> Result<()> {
         self.tell_figures(sink)?;
         for failure in self.failures {
-            sink.row(&Row::Failure(failure.clone()))?;
+            sink.record(&Row::Failure(failure.clone()))?;
             let lock = failure.lock.as_deref().unwrap_or_default();
             output::complain(&format!("failed: under {lock}, {}", failure.sentence));
         }
@@ -53,7 +48,7 @@ impl Report<'_> {
             ))?;
         }
         if let Some(choice) = choose(self.points, self.waits.replaced()) {
-            sink.row(&Row::Choice(choice.clone()))?;
+            sink.record(&Row::Choice(choice.clone()))?;
             sink.people(&choice.sentence)?;
             if let Some(lock) = choice.lock.filter(|lock| lock != LIBC) {
                 sink.people(&format!("  overlock run {lock} -- {}", self.target.typed()))?;
@@ -65,7 +60,7 @@ impl Report<'_> {
     fn tell_figures(&self, sink: &mut Sink) -> Result<()> {
         let Some(first) = self.points.first() else { return Ok(()) };
         for point in self.points {
-            sink.row(&Row::Point(Box::new(point.clone())))?;
+            sink.record(&Row::Point(Box::new(point.clone())))?;
         }
         let library = self.target.library.as_ref().map(|file| file.describe());
         sink.people(&table(self.points, library.as_deref()))?;
@@ -89,7 +84,7 @@ impl Report<'_> {
         if let Some(cost) = startup::cost(self.points) {
             sink.people(&startup::sentence(&cost))?;
         }
-        warnings(self.points).iter().for_each(Warning::print);
+        warnings(self.points).for_each(|warning| warning.print());
         Ok(())
     }
 }
@@ -124,73 +119,10 @@ pub(crate) fn judge(rows: &[Row], sink: &mut Sink) -> Result<Option<bool>> {
     Ok((!programs.is_empty()).then_some(failures.is_empty()))
 }
 
-/// Lays out the points of one program, with the library's file if that is known.
-fn table(points: &[Point], library: Option<&str>) -> String {
-    let Some(first) = points.first() else { return String::new() };
-    format!("{}{}", heading(first, points, library), rows(first, points))
-}
-
-fn rows(first: &Point, points: &[Point]) -> Table {
-    let show = |value: f64| match &first.metric {
-        Some(_) => count(value),
-        None => time(value * 1e9),
-    };
-    let of = format!("of {}", first.baseline.as_deref().unwrap_or("?"));
-    let what = if first.metric.is_some() { "metric" } else { "wall time" };
-    // One round has no interval.
-    let has_ends = points.iter().any(|point| point.samples.len() > 1);
-    let ends: &[&str] = if has_ends { &["low", "high"] } else { &[] };
-    let rest = ["stall", "CPU s", "RSS MiB"];
-    let mut table = Table::new(&[&["lock", what], ends, &[&of], ends, &rest].concat());
-    for point in points {
-        let (Some(value), Some(ratio)) = (point.value, point.of_baseline) else { continue };
-        let median = |figure: fn(&Run) -> Option<f64>| {
-            let each: Option<Vec<f64>> = point.samples.iter().map(figure).collect();
-            each.and_then(|each| stats::median(&each)).map_or_else(|| "-".into(), three)
-        };
-        let mut row = vec![point.lock.clone()];
-        let figures = |of: Interval| [of.median, of.low, of.high];
-        let shown = if has_ends { 3 } else { 1 };
-        row.extend(figures(value).map(show).into_iter().take(shown));
-        row.extend(figures(ratio).map(three).into_iter().take(shown));
-        row.push(point.longest_stall_ns.map_or_else(String::new, |ns| time(ns as f64)));
-        row.push(median(|run| run.cpu_s));
-        row.push(median(|run| Some(run.max_rss_kib? as f64 / 1024.0)));
-        table.row(row);
-    }
-    table
-}
-
-/// Says what is compared, and how often.
-fn heading(first: &Point, points: &[Point], library: Option<&str>) -> String {
-    let of = format!("of {}", first.baseline.as_deref().unwrap_or("?"));
-    let most = points.iter().map(|point| point.samples.len()).max().unwrap_or(0);
-    let metric = match (&first.metric, first.higher_is_better) {
-        (None, _) => "",
-        (Some(_), Some(true)) => "; a higher metric is better",
-        (Some(_), _) => "; a lower metric is better, without --higher-is-better",
-    };
-    let library = library.map_or_else(String::new, |file| format!("; {file}"));
-    format!(
-        "{}\n{}{metric}; \"{of}\" above 1 is better{library}\n",
-        first.workload,
-        stats::describe(most)
-    )
-}
-
-fn warnings(points: &[Point]) -> Vec<Warning> {
-    let most = points.iter().max_by(|a, b| a.steal.total_cmp(&b.steal));
-    let place = |point: &Point| format!("at most: {}", point.lock);
-    let mut warnings: Vec<Warning> =
-        most.and_then(|point| Warning::steal(point.steal, place(point))).into_iter().collect();
-    let spreads = points.iter().filter_map(|point| Some((point.value?.spread(), point)));
-    if let Some((spread, point)) = spreads.max_by(|a, b| a.0.total_cmp(&b.0))
-        && spread > SPREAD_LIMIT
-    {
-        let place = format!("widest: {}", point.lock);
-        warnings.push(Warning::WideInterval { place, spread });
-    }
-    warnings
+fn warnings(points: &[Point]) -> impl Iterator<Item = Warning> {
+    let steal = Warning::steal(points, |of| of.lock.clone());
+    let spreads = points.iter().filter_map(|of| Some((of.value?.spread(), of.lock.clone())));
+    steal.into_iter().chain(Warning::widest(spreads, SPREAD_LIMIT))
 }
 
 #[cfg(test)]
@@ -216,10 +148,7 @@ mod tests {
             _ => None,
         });
         let points: Vec<Point> = points.collect();
-        let first = &points[0];
-        let text =
-            heading(first, &points, Some("the library")) + &rows(first, &points).fitted(None);
-        assert_eq!(text, KEPT);
+        assert_eq!(table(&points, Some("the library")), KEPT);
     }
 
     const KEPT: &str = "\
@@ -233,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_kept_comparison_is_judged_again() {
-        let mut sink = Sink::tables();
+        let mut sink = Sink::default();
         assert_eq!(judge(&kept(), &mut sink).unwrap(), Some(true));
         assert_eq!(judge(&[], &mut sink).unwrap(), None);
         let failed = Failure { sentence: "it crashed".into(), ..Failure::default() };

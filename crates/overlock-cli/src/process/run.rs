@@ -8,17 +8,17 @@
 //! A program that goes into the background is waited for as well: its counters are not final before
 //! its end, and it would go on under the lock unnoticed.
 
+use super::args::RunArgs;
 use super::conclusion::Seen;
-use crate::args::RunArgs;
 use crate::outcome::Outcome;
 use crate::output::{self, ResultFile};
-use crate::sys;
 use crate::table::Table;
 use anyhow::{Context, Result, bail};
 use overlock_launch::{self as launch, Counted, Ended, LIBC, NONE, Shared, Target, Watch};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
+use std::mem::MaybeUninit;
 use std::time::Duration;
 
 /// How often this process looks for signals.
@@ -52,7 +52,7 @@ pub(crate) fn main(args: &RunArgs) -> Result<Outcome> {
     let shared = if lock == LIBC { None } else { Some(Shared::new()?) };
 
     // A signal that is ignored here (`nohup`) must be ignored there; a handler would undo that.
-    let signals = PASSED_ON.iter().filter(|signal| !sys::is_ignored(**signal));
+    let signals = PASSED_ON.iter().filter(|signal| !is_ignored(**signal));
     let mut signals = SignalsInfo::<WithOrigin>::new(signals).context("can't watch for signals")?;
     let mut child = launch::start(target.plan(lock, shared.as_ref()))?;
     let mut watch = Watch::new(&target);
@@ -92,6 +92,15 @@ pub(crate) fn main(args: &RunArgs) -> Result<Outcome> {
         Ended::Code(code) => u8::try_from(code).unwrap_or(u8::MAX),
         Ended::Signal(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX),
     }))
+}
+
+/// Returns whether this process ignores a signal, as under `nohup`.
+fn is_ignored(signal: i32) -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: only reads the setting, and `action` is writable and of the right type.
+    unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) };
+    // SAFETY: all-zero bytes are a valid sigaction, so it is initialised even if the call failed.
+    unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
 /// Waits for processes that the program has left behind. The first signal is passed on to them, and

@@ -1,34 +1,48 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One lock's runs, and their results.
 
+use crate::output::Sink;
 use overlock::counters::Event;
-use overlock_sim::{Failure, Fault, Faults, Plan, Report, Subject};
-use serde::Serialize;
+use overlock_sim::{Fault, Faults, Plan, Report, Subject};
+use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// All runs of one lock so far.
-#[derive(Debug)]
+/// All runs of one lock so far, as its record.
+#[derive(Debug, Serialize)]
+#[serde(tag = "kind", rename = "torture")]
 pub(super) struct Series {
+    world: &'static str,
+    #[serde(rename = "lock", serialize_with = "name")]
     pub(super) subject: &'static Subject,
     pub(super) runs: u64,
     /// Runs of a script in which a CPU was taken away at one step.
     pub(super) injections: u64,
+    /// Atomic accesses.
     pub(super) steps: u64,
     pub(super) acquisitions: u64,
-    pub(super) virtual_ns: u64,
-    pub(super) faults: Faults,
-    pub(super) events: [u64; Event::ALL.len()],
-    pub(super) longest_bypass: u32,
-    pub(super) takeovers: u64,
-    pub(super) crossed_kicks: u64,
+    #[serde(rename = "virtual_s", serialize_with = "seconds")]
+    virtual_ns: u64,
+    /// Real time.
+    #[serde(rename = "seconds", serialize_with = "real_seconds")]
     pub(super) spent: Duration,
+    /// The most acquisitions by others that passed a queue head.
+    pub(super) longest_bypass: u32,
+    /// How often a release took over the kick of another.
+    takeovers: u64,
+    /// Kicks that found their CPU waiting for a lock of another kind.
+    crossed_kicks: u64,
+    #[serde(serialize_with = "by_fault")]
+    pub(super) faults: Faults,
+    #[serde(rename = "counters", serialize_with = "by_event")]
+    events: [u64; Event::ALL.len()],
     pub(super) failed: bool,
 }
 
 impl Series {
     pub(super) fn new(subject: &'static Subject) -> Self {
         Series {
+            world: "sim",
             subject,
             runs: 0,
             injections: 0,
@@ -59,60 +73,33 @@ impl Series {
         self.crossed_kicks += report.crossed_kicks;
         self.failed |= report.failure.is_some();
     }
-
-    pub(super) fn record(&self) -> SeriesRecord {
-        let fault = |fault: Fault| (fault.name(), self.faults.of(fault));
-        let event = |event: Event| (event.name(), self.events[event as usize]);
-        SeriesRecord {
-            kind: "torture",
-            world: "sim",
-            lock: self.subject.name,
-            runs: self.runs,
-            injections: self.injections,
-            steps: self.steps,
-            acquisitions: self.acquisitions,
-            virtual_s: self.virtual_ns as f64 / 1e9,
-            seconds: self.spent.as_secs_f64(),
-            longest_bypass: self.longest_bypass,
-            takeovers: self.takeovers,
-            crossed_kicks: self.crossed_kicks,
-            faults: Fault::ALL.into_iter().map(fault).collect(),
-            counters: Event::ALL.iter().copied().map(event).collect(),
-            failed: self.failed,
-        }
-    }
 }
 
-/// The summary of one lock.
-#[derive(Debug, Serialize)]
-pub(super) struct SeriesRecord {
-    kind: &'static str,
-    world: &'static str,
-    lock: &'static str,
-    runs: u64,
-    /// Runs in which the CPU of a script was taken away at one step.
-    injections: u64,
-    /// Atomic accesses.
-    steps: u64,
-    acquisitions: u64,
-    virtual_s: f64,
-    /// Real time.
-    seconds: f64,
-    /// The most acquisitions by others that passed a queue head.
-    longest_bypass: u32,
-    /// How often a release took over the kick of another.
-    takeovers: u64,
-    /// Kicks that found their CPU waiting for a lock of another kind.
-    crossed_kicks: u64,
-    faults: BTreeMap<&'static str, u64>,
-    counters: BTreeMap<&'static str, u64>,
-    failed: bool,
+fn name<S: Serializer>(of: &Subject, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(of.name)
+}
+
+fn seconds<S: Serializer>(ns: &u64, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(*ns as f64 / 1e9)
+}
+
+fn real_seconds<S: Serializer>(of: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(of.as_secs_f64())
+}
+
+fn by_fault<S: Serializer>(of: &Faults, to: S) -> Result<S::Ok, S::Error> {
+    BTreeMap::from(Fault::ALL.map(|fault| (fault.name(), of.of(fault)))).serialize(to)
+}
+
+fn by_event<S: Serializer>(of: &[u64], to: S) -> Result<S::Ok, S::Error> {
+    let each = Event::ALL.iter().map(|event| (event.name(), of[*event as usize]));
+    each.collect::<BTreeMap<_, _>>().serialize(to)
 }
 
 /// One run that went wrong.
 #[derive(Debug, Serialize)]
-pub(super) struct FailureRecord<'a> {
-    kind: &'static str,
+#[serde(tag = "kind", rename = "torture-failure")]
+struct FailureRecord<'a> {
     world: &'static str,
     lock: &'static str,
     run: String,
@@ -123,33 +110,33 @@ pub(super) struct FailureRecord<'a> {
     /// The last events.
     trace: &'a [String],
     hash: u64,
-    replay: String,
+    replay: &'a str,
 }
 
-impl<'a> FailureRecord<'a> {
-    pub(super) fn new(
-        subject: &'static Subject,
-        plan: Plan,
-        report: &'a Report,
-        failure: &'a Failure,
-    ) -> Self {
-        FailureRecord {
-            kind: "torture-failure",
-            world: "sim",
-            lock: subject.name,
-            run: plan.to_string(),
-            oracle: failure.oracle.name(),
-            at_ns: failure.at_ns,
-            cpu: failure.cpu,
-            text: &failure.text,
-            trace: &report.trace,
-            hash: report.hash,
-            replay: replay(subject, plan),
-        }
-    }
-}
-
-/// The command that repeats a run.
-pub(super) fn replay(subject: &Subject, plan: Plan) -> String {
-    format!("overlock torture --lock {} --replay {plan}", subject.name)
+/// Tells of a failure, if there is one, with the command that repeats it.
+pub(super) fn tell(
+    subject: &'static Subject,
+    plan: Plan,
+    report: &Report,
+    sink: &mut Sink,
+) -> anyhow::Result<()> {
+    let Some(failure) = &report.failure else { return Ok(()) };
+    let lock = subject.name;
+    let replay = format!("overlock torture --lock {lock} --replay {plan}");
+    sink.record(&FailureRecord {
+        world: "sim",
+        lock,
+        run: plan.to_string(),
+        oracle: failure.oracle.name(),
+        at_ns: failure.at_ns,
+        cpu: failure.cpu,
+        text: &failure.text,
+        trace: &report.trace,
+        hash: report.hash,
+        replay: &replay,
+    })?;
+    sink.people(&format!(
+        "{lock} fails: {failure}\n  run {plan}, last events:\n{}\n  repeat it with: {replay}\n",
+        report.trace.join("\n"),
+    ))
 }

@@ -10,17 +10,14 @@ mod show;
 
 pub(crate) use args::TraceArgs;
 
-use crate::flags::OutputArgs;
 use crate::interrupt;
-use crate::machine::observe;
 use crate::outcome::Outcome;
 use crate::output::{self, Sink};
 use anyhow::{Context, Result, bail};
 use overlock_launch::{self as launch, Ended, Plan, Unpacked, find};
 use overlock_process::Child;
 use overlock_tracer::{Files, LIBRARY, Needs, Opened, Session, Start, folded};
-use overlock_world::clock::Stamps;
-use overlock_world::row::{Head, Row};
+use overlock_world::row::Row;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -34,8 +31,7 @@ pub(crate) fn main(args: &TraceArgs) -> Result<Outcome> {
              they run; mount it: mount -t proc proc /proc"
         );
     }
-    let out = OutputArgs { json: args.json, out: args.out.clone() };
-    let mut sink = Sink::open(&out)?;
+    let mut sink = Sink::open(args.json, args.out.as_deref())?;
     interrupt::watch()?;
     if let Some(pid) = args.pid {
         can_be_watched(pid)?;
@@ -72,11 +68,10 @@ pub(crate) fn main(args: &TraceArgs) -> Result<Outcome> {
     let found = &seen.findings;
     // Describing the machine takes a while.
     if args.json || args.out.is_some() {
-        let machine = observe(&Stamps::calibrate());
-        sink.row(&Row::Run(Head { machine, ..output::head() }))?;
+        sink.begin(None)?;
         rows::rows(found, seen.source).iter().try_for_each(|row| sink.record(row))?;
         if let Some(window) = seen.window.clone() {
-            sink.row(&Row::Timeline(Box::new(rows::timeline(window, seen.source))))?;
+            sink.record(&Row::Timeline(Box::new(rows::timeline(window, seen.source))))?;
         }
     }
     if let Some(file) = &args.folded {

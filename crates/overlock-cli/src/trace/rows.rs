@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What was found, as records for programs.
 
-use super::show;
 use overlock_trace::{Class, HolderNs};
 use overlock_tracer::{Finding, Findings, Stint, Window};
 use overlock_world::row::TimelineRow;
@@ -18,7 +17,7 @@ pub(crate) fn rows(found: &Findings, source: &str) -> Vec<Value> {
             "where": one.place,
             "samples": one.samples,
             "cpu_ns": one.samples.saturating_mul(found.report.sample_ns),
-            "cpu_share": show::cpu_share(found, one),
+            "cpu_share": found.cpu_share(one),
             "samples_while_others_starved": one.while_others_starved,
         })
     }));
@@ -30,7 +29,7 @@ fn summary(found: &Findings, source: &str) -> Value {
     json!({
         "kind": "trace-summary",
         "source": source,
-        "diagnosis": show::diagnosis(found),
+        "diagnosis": found.diagnosis(),
         "cure": found.verdict.cure.name(),
         "threads": found.report.threads,
         "elapsed_ns": found.report.elapsed_ns,

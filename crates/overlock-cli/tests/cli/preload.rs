@@ -2,8 +2,8 @@
 //! Does a library that a traced program preloads tell all? And do the page and the README show what
 //! is said?
 
-use crate::support::{OVERLOCK, Said, overlock, said};
-use crate::truth::{Both, can_look, can_trace, program, turn};
+use crate::support::{Said, overlock, said};
+use crate::truth::{Both, can_look, can_trace, in_function, program, traced, turn};
 use serde_json::Value;
 use std::io::Write as _;
 use std::path::Path;
@@ -27,23 +27,14 @@ fn a_preloaded_library_names_what_a_holder_did() {
     assert_eq!(both.summary()["cure"], "leave-locks", "{:?}", both.said);
 }
 
-/// Runs a program that says nothing of itself.
-fn preloaded(name: &str) -> Said {
-    let folder = tempfile::tempdir().unwrap();
-    let program = program(folder.path(), name);
-    let _turn = turn(name);
-    let said = said(&["trace", "--source", "preload", "--json", "--", &program]);
-    said.ends(0, "");
-    said
-}
-
 /// The readers sleep, but that is not why the writer waits for long.
 #[test]
 fn readers_that_take_turns_past_a_writer_are_named() {
     if !can_look() {
         return;
     }
-    let said = preloaded("turns");
+    let said = traced("preload", "turns");
+    said.ends(0, "");
     let summary = said.records("trace-summary").remove(0);
     assert_eq!(summary["cure"], "let-writers-pass", "{said:?}");
     let lock = said.records("trace-lock").remove(0);
@@ -59,10 +50,7 @@ fn writers_alone_do_not_wait_for_readers() {
         return;
     }
     let writers = |source: &str| {
-        let folder = tempfile::tempdir().unwrap();
-        let program = program(folder.path(), "writers");
-        let _turn = turn("writers");
-        let said = said(&["trace", "--source", source, "--json", "--", &program]);
+        let said = traced(source, "writers");
         said.ends(0, "");
         assert_ne!(said.records("trace-summary")[0]["cure"], "let-writers-pass", "{said:?}");
         said.records("trace-lock")
@@ -83,11 +71,11 @@ fn a_holder_whose_release_is_not_seen_is_known() {
     if !can_look() {
         return;
     }
-    let said = preloaded("unseen");
+    let said = traced("preload", "unseen");
+    said.ends(0, "");
     for place in ["waits_mutex (unseen.c", "waits_read (unseen.c", "waits_begun (unseen.c"] {
-        let locks = said.records("trace-lock");
-        let is_it = |one: &&Value| one["where"].as_str().is_some_and(|at| at.starts_with(place));
-        let lock = locks.iter().find(is_it).unwrap_or_else(|| panic!("no {place}: {said:?}"));
+        let lock = in_function(said.records("trace-lock"), place);
+        let lock = lock.unwrap_or_else(|| panic!("no {place}: {said:?}"));
         let unknown = lock["holder_ns"]["unknown"].as_f64().unwrap();
         assert!(unknown < 0.2 * lock["waited_ns"].as_f64().unwrap(), "{lock}");
     }
@@ -99,12 +87,7 @@ fn a_process_that_is_killed_has_told_all() {
     if !can_look() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let kinds = program(folder.path(), "kinds");
-    let said = {
-        let _turn = turn("kinds");
-        said(&["trace", "--source", "preload", "--json", "--", &kinds])
-    };
+    let said = traced("preload", "kinds");
     said.ends(0, "signal 9");
     let all = [said.records("trace-lock"), said.records("trace-work")].concat();
     for (kind, place) in [
@@ -119,10 +102,8 @@ fn a_process_that_is_killed_has_told_all() {
         ("semaphore", "for_semaphore (kinds.c"),
         ("barrier", "for_barrier (kinds.c"),
     ] {
-        let is_it = |one: &&Value| {
-            one["type"] == kind && one["where"].as_str().is_some_and(|at| at.starts_with(place))
-        };
-        let found = all.iter().find(is_it);
+        let of_kind = all.iter().filter(|one| one["type"] == kind).cloned().collect();
+        let found = in_function(of_kind, place);
         let found = found.unwrap_or_else(|| panic!("no {kind} at {place}: {said:?}"));
         assert!(found["waits"].as_u64() >= Some(1), "{found}");
         let total = found["waited_ns"].as_f64().unwrap();
@@ -140,18 +121,12 @@ fn a_wait_may_be_left_by_a_fork_and_by_a_jump() {
     if !can_look() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let leaves = program(folder.path(), "leaves");
-    let said = {
-        let _turn = turn("leaves");
-        said(&["trace", "--source", "preload", "--json", "--", &leaves])
-    };
+    let said = traced("preload", "leaves");
     said.ends(0, "");
     assert!(!said.stderr.contains("the program"), "{said:?}");
     let process = |place: &str| {
-        let work = said.records("trace-work");
-        let is_it = |one: &&Value| one["where"].as_str().is_some_and(|at| at.starts_with(place));
-        work.iter().find(is_it).unwrap_or_else(|| panic!("no {place}: {said:?}"))["pid"].clone()
+        let work = in_function(said.records("trace-work"), place);
+        work.unwrap_or_else(|| panic!("no {place}: {said:?}"))["pid"].clone()
     };
     assert_ne!(process("in_child (leaves.c"), process("in_parent (leaves.c"));
 }
@@ -162,40 +137,22 @@ fn waits_that_the_library_does_not_see_are_doubted() {
     if !can_look() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let raw = program(folder.path(), "raw");
-    let run = |source: &str| said(&["trace", "--source", source, "--json", "--", &raw]);
-    let _turn = turn("raw");
-    let unseen = run("preload");
+    let unseen = traced("preload", "raw");
     unseen.ends(0, "use --source looks");
     let summary = unseen.records("trace-summary").remove(0);
     assert_eq!(summary["cure"], "look-closer", "{unseen:?}");
     assert!(summary["diagnosis"].as_str().unwrap().contains("as far as was seen"), "{summary}");
-    let looked = run("looks");
-    let waits = [looked.records("trace-lock"), looked.records("trace-work")].concat();
-    let is_it = |one: &Value| one["where"].as_str().is_some_and(|at| at.starts_with("lock (raw.c"));
-    assert!(waits.iter().any(is_it), "{looked:?}");
-    let is_lock = looked.records("trace-lock").iter().any(is_it);
-    assert!(is_lock, "its waiters expect one value, which is not zero: {looked:?}");
+    let looked = traced("looks", "raw");
+    let lock = in_function(looked.records("trace-lock"), "lock (raw.c");
+    assert!(lock.is_some(), "its waiters expect one value, which is not zero: {looked:?}");
 }
 
 /// As in a container that forbids the kernel's records: a waiter tells what its holder's account
 /// says.
 #[test]
 fn without_records_of_switches_holders_have_accounts() {
-    let folder = tempfile::tempdir().unwrap();
-    let without = program(folder.path(), "without");
     for name in ["long", "asleep", "mixture", "preempted", "chain"] {
-        let subject = program(folder.path(), name);
-        let run = || {
-            let _turn = turn(name);
-            let mut command = Command::new(&without);
-            command.args([OVERLOCK, "trace", "--source", "preload", "--json", "--", &subject]);
-            let said: Said = command.output().unwrap().into();
-            said.ends(0, "no records of context switches");
-            Both::of(said)
-        };
-        let both = Both::that(run, Both::agree);
+        let both = Both::without_records("preload", name);
         assert_eq!(both.summary()["source"], "preload-accounts");
     }
 }
@@ -229,10 +186,7 @@ fn a_loop_that_yields_is_told() {
     if !can_look() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let yields = program(folder.path(), "yields");
-    let _turn = turn("yields");
-    let said = said(&["trace", "--source", "preload", "--json", "--", &yields]);
+    let said = traced("preload", "yields");
     said.ends(0, "");
     let summary = said.records("trace-summary").remove(0);
     assert_eq!(summary["cure"], "stop-spinning", "{said:?}");
@@ -247,20 +201,12 @@ fn a_holder_may_be_in_another_process() {
     if !can_look() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let shared = program(folder.path(), "shared");
     let sources = if can_trace() { vec!["preload", "tracepoints"] } else { vec!["preload"] };
     for source in sources {
-        let said = {
-            let _turn = turn("shared");
-            said(&["trace", "--source", source, "--json", "--", &shared])
-        };
+        let said = traced(source, "shared");
         said.ends(0, "");
-        let is_it = |one: &Value| {
-            one["where"].as_str().is_some_and(|at| at.starts_with("waits_for_child (shared.c"))
-        };
-        let locks = said.records("trace-lock");
-        let lock = locks.iter().find(|one| is_it(one)).unwrap_or_else(|| panic!("{said:?}"));
+        let lock = in_function(said.records("trace-lock"), "waits_for_child (shared.c");
+        let lock = lock.unwrap_or_else(|| panic!("{said:?}"));
         let (total, holder) = (lock["waited_ns"].as_f64().unwrap(), &lock["holder_ns"]);
         assert!(holder["unknown"].as_f64().unwrap() < 0.1 * total, "{source}: {lock}");
         assert!(holder["blocked"].as_f64().unwrap() > 0.5 * total, "{source}: {lock}");

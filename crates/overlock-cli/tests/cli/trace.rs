@@ -6,7 +6,7 @@
 //! record, however busy the machine is: no test compares times of the clock on the wall.
 
 use crate::support::{OVERLOCK, Said, interrupt, overlock, said, said_until};
-use crate::truth::{Both, STARVED, can_look, can_trace, program, turn};
+use crate::truth::{Both, STARVED, can_look, can_trace, in_function, program, traced, turn};
 use serde_json::Value;
 use std::io::Write as _;
 use std::path::Path;
@@ -41,17 +41,7 @@ fn looks_name_what_a_holder_did() {
 /// As in a container that forbids the kernel's records, or with Debian's own kernels without root.
 #[test]
 fn without_records_of_switches_looks_are_coarser() {
-    let folder = tempfile::tempdir().unwrap();
-    let (without, asleep) = (program(folder.path(), "without"), program(folder.path(), "asleep"));
-    let run = || {
-        let _turn = turn("asleep");
-        let mut command = Command::new(&without);
-        command.args([OVERLOCK, "trace", "--source", "looks", "--json", "--", &asleep]);
-        let said: Said = command.output().unwrap().into();
-        said.ends(0, "no records of context switches");
-        Both::of(said)
-    };
-    let both = Both::that(run, Both::agree);
+    let both = Both::without_records("looks", "asleep");
     assert_eq!(both.summary()["source"], "coarse-looks");
 }
 
@@ -306,13 +296,10 @@ fn a_program_that_hangs_is_seen_to_wait() {
         std::io::stderr().write_all(b"skipped: records were lost each time\n").unwrap();
         return;
     }
-    let locks = said.records("trace-lock");
-    let of = |place: &str| {
-        let is_it = |one: &&Value| one["where"].as_str().is_some_and(|at| at.starts_with(place));
-        locks.iter().find(is_it).unwrap_or_else(|| panic!("no {place}: {said:?}"))
-    };
     for place in ["first (hangs.c", "second (hangs.c"] {
-        let (waited, holder) = (&of(place)["waited_ns"], &of(place)["holder_ns"]);
+        let lock = in_function(said.records("trace-lock"), place);
+        let lock = lock.unwrap_or_else(|| panic!("no {place}: {said:?}"));
+        let (waited, holder) = (&lock["waited_ns"], &lock["holder_ns"]);
         assert!(waited.as_f64() > Some(5e8), "{said:?}");
         assert!(holder["blocked"].as_f64().unwrap() > 0.5 * waited.as_f64().unwrap(), "{said:?}");
     }
@@ -392,20 +379,14 @@ fn threads_outlive_the_first_one() {
     if !can_look() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let orphans = program(folder.path(), "orphans");
     for source in ["preload", "looks", "tracepoints"] {
         if source == "tracepoints" && !can_trace() {
             return;
         }
-        let _turn = turn("orphans");
-        let said = said(&["trace", "--source", source, "--json", "--", &orphans]);
+        let said = traced(source, "orphans");
         said.ends(0, "");
-        let is_it = |one: &Value| {
-            one["where"].as_str().is_some_and(|place| place.starts_with("waits_alone (orphans.c"))
-        };
-        let locks = said.records("trace-lock");
-        let lock = locks.into_iter().find(is_it).unwrap_or_else(|| panic!("{source}: {said:?}"));
+        let lock = in_function(said.records("trace-lock"), "waits_alone (orphans.c");
+        let lock = lock.unwrap_or_else(|| panic!("{source}: {said:?}"));
         assert_eq!(lock["type"], "mutex", "{source}: {lock}");
     }
 }

@@ -2,7 +2,7 @@
 //! Programs that do one thing to a lock's holder on purpose and keep their own record of it, and
 //! what a trace says of them.
 
-use crate::support::{Said, said, said_until};
+use crate::support::{OVERLOCK, Said, said, said_until};
 use serde_json::Value;
 use std::io::Write as _;
 use std::path::Path;
@@ -38,6 +38,20 @@ pub(crate) fn program(folder: &Path, name: &str) -> String {
         .status();
     assert!(compiled.unwrap().success(), "{name}.c");
     path.to_str().unwrap().to_owned()
+}
+
+/// Traces a program that says nothing of itself.
+pub(crate) fn traced(source: &str, name: &str) -> Said {
+    let folder = tempfile::tempdir().unwrap();
+    let program = program(folder.path(), name);
+    let _turn = turn(name);
+    said(&["trace", "--source", source, "--json", "--", &program])
+}
+
+/// Returns the first of some records that is of a function, if there is one.
+pub(crate) fn in_function(records: Vec<Value>, function: &str) -> Option<Value> {
+    let is_it = |one: &Value| one["where"].as_str().is_some_and(|at| at.starts_with(function));
+    records.into_iter().find(is_it)
 }
 
 /// Returns whether the kernel's tracepoints can be used here, and reports it if they can't.
@@ -105,9 +119,7 @@ impl Both {
 
     /// Returns the record of the waits in a function, if there is one.
     fn find(&self, function: &str) -> Option<Value> {
-        self.said.records("trace-lock").into_iter().find(|record| {
-            record["where"].as_str().is_some_and(|place| place.starts_with(function))
-        })
+        in_function(self.said.records("trace-lock"), function)
     }
 
     /// Returns the record of the waits in a function.
@@ -145,6 +157,23 @@ impl Both {
     #[track_caller]
     pub(crate) fn agreed(source: &str, name: &str, args: &[&str]) -> Both {
         Both::that(|| Both::by(source, name, args), Both::agree)
+    }
+
+    /// Returns a trace that agrees with its program where the kernel's records of switches are
+    /// forbidden.
+    #[track_caller]
+    pub(crate) fn without_records(source: &str, name: &str) -> Both {
+        let folder = tempfile::tempdir().unwrap();
+        let [without, subject] = ["without", name].map(|name| program(folder.path(), name));
+        let run = || {
+            let _turn = turn(name);
+            let mut command = Command::new(&without);
+            command.args([OVERLOCK, "trace", "--source", source, "--json", "--", &subject]);
+            let said: Said = command.output().unwrap().into();
+            said.ends(0, "no records of context switches");
+            Both::of(said)
+        };
+        Both::that(run, Both::agree)
     }
 
     /// Asserts that the waits in `waits` are split as the program says, to within 10 points. What

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `--explain` for vCPUs: where the time of each point went, in sentences.
+//! Where the time of vCPUs went at a point, in sentences.
 //!
 //! It reports only counted facts: how long vCPUs waited for each lock while its holder, or the only
 //! vCPU that could take it, was off CPU; and the reason codes of every spin that the host heard of.
@@ -9,21 +9,9 @@ use overlock_world::row::{Asked, Point};
 use overlock_world::units::{count, three, time};
 use overlock_world::{Losses, Run};
 
-/// Explains every point of a group, for people.
-pub(super) fn text(points: &[Point]) -> String {
-    let mut text = String::from("Where the time went:\n");
-    for point in points {
-        let (cpus, pcpus) = (point.cpus.unwrap_or(0), point.pcpus.unwrap_or(0));
-        text += &format!("  {}, {}, {cpus} vCPUs on {pcpus} pCPUs\n", point.lock, point.policy);
-        for sentence in &point.explanation {
-            text += &format!("    {sentence}\n");
-        }
-    }
-    text
-}
-
-/// Explains one point.
-pub(super) fn sentences(runs: &Point) -> Vec<String> {
+/// Explains a point of vCPUs.
+#[must_use]
+pub fn explain(runs: &Point) -> Vec<String> {
     let mut sentences = vec![spent(runs), away(runs)];
     sentences.extend(late(runs));
     sentences.extend(slept(runs));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `overlock doctor --calibrate`: measures the costs that the simulator charges, on this machine.
+//! Measures the costs that the simulator charges, on this machine.
 //!
 //! | figure | how |
 //! |---|---|
@@ -14,20 +14,18 @@
 //!
 //! The other costs are assumed, and marked as such.
 
-use crate::machine::cpuinfo;
-use crate::outcome::Outcome;
-use crate::{interrupt, output, sys};
+use crate::laboratory::engine;
+use crate::options::Note;
 use anyhow::{Context, Result, bail};
-use overlock_sim::performance::{Costs, Figure, HostProfile, Kind, Topology};
+use overlock_process::{interrupt, may_run_on, run_on};
+use overlock_sim::performance::{Costs, Figure, HostProfile};
 use overlock_world::clock::{Clock, ticks};
 use overlock_world::experiment::Host;
 use overlock_world::locks::HAND_OVER;
 use overlock_world::stats::median;
 use overlock_world::workload::Profile;
 use overlock_world::{Job, Run, World};
-use std::fs::File;
 use std::hint::{black_box, spin_loop};
-use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::*, fence};
 use std::thread::{self, Thread};
@@ -47,58 +45,24 @@ const SHORTER: usize = SPELLS / 4;
 const WAKES: u32 = 200;
 const ASLEEP_NS: u64 = 200_000;
 
-/// Measures this machine and writes a host's file.
-pub(crate) fn main(path: &Path) -> Result<Outcome> {
-    // A file that can't be written is noticed before anything is measured.
-    try_to_open(path)?;
-    let lab = overlock_worlds::engine(output::complain)?;
-    let cpus = u32::try_from(sys::allowed_cpus()).unwrap_or(1);
-    let model = cpuinfo("model name").unwrap_or_else(|| "an unnamed processor".into());
-    let profile = HostProfile {
-        name: String::new(),
-        about: format!("{cpus} CPUs of {model}, measured by overlock doctor --calibrate"),
-        kind: Kind::Measured,
-        topology: Topology { sockets: 1, clusters: 1, cores: cpus, threads: 1 },
-        jitter_percent: 5,
-        background: None,
-        costs: costs(&*lab)?,
-    };
-    let text = toml(&profile);
-    // A profile that cannot be read back is not a profile.
-    HostProfile::parse("calibrated", &text)?;
-    if let Err(error) = std::fs::write(path, &text) {
-        // Measured is measured.
-        output::print(text.trim_end())?;
-        bail!("can't write {}: {error}; it is on standard output", path.display());
-    }
-    output::print(&format!("wrote {0}; use it: overlock bench --in sim:{0}", path.display()))?;
-    Ok(Outcome::Fine)
-}
-
-/// Opens a file for writing, and leaves it as it was.
-fn try_to_open(path: &Path) -> Result<()> {
-    let existed = path.exists();
-    let opened = File::options().create(true).append(true).open(path);
-    opened.with_context(|| format!("can't write {}", path.display()))?;
-    if !existed {
-        // Should this fail, an empty file is left until the measurement is done.
-        let _ = std::fs::remove_file(path);
-    }
-    Ok(())
-}
-
-/// Formats the profile as a file.
-fn toml(profile: &HostProfile) -> String {
-    let Topology { sockets, clusters, cores, threads } = profile.topology;
+/// Measures this machine, which has `cpus` CPUs of this `model`, and returns its file for
+/// [`host_profile`](crate::host_profile).
+///
+/// # Errors
+/// If there is no laboratory here, a run fails, or there is only one CPU.
+pub fn calibrate(cpus: usize, model: &str, note: Note) -> Result<String> {
+    let lab = engine(note)?;
+    let about = format!("{cpus} CPUs of {model}, measured by overlock doctor --calibrate");
     let mut text = format!(
-        "about = {:?}\nkind = \"measured\"\njitter_percent = {}\n\n[topology]\nsockets = {sockets}\n\
-         clusters = {clusters}\ncores = {cores}\nthreads = {threads}\n\n[costs]\n",
-        profile.about, profile.jitter_percent
+        "about = {about:?}\nkind = \"measured\"\njitter_percent = 5\n\n[topology]\nsockets = 1\n\
+         clusters = 1\ncores = {cpus}\nthreads = 1\n\n[costs]\n"
     );
-    for (cost, Figure { ns, source }) in profile.costs.each() {
+    for (cost, Figure { ns, source }) in costs(&*lab)?.each() {
         text += &format!("{cost} = {{ ns = {ns}, source = {source:?} }}\n");
     }
-    text
+    // A profile that cannot be read back is not a profile.
+    HostProfile::parse("calibrated", &text)?;
+    Ok(text)
 }
 
 fn measured(ns: f64, how: &str) -> Figure {
@@ -125,12 +89,19 @@ fn costs(lab: &dyn World) -> Result<Costs> {
     });
     let line = transfer()? - rmw;
     let kick = wakes()?;
-    let calls = Calls::measure(lab)?;
+    let turn = |r: &Run| 1e9 / r.ops_per_s.max(1.0);
+    // The vCPU hands the token to itself: one kick, and no halt.
+    let call = median_of(lab, "micro", HAND_OVER, (1, 1), turn)?;
+    // With one pCPU, a turn is a kick, the way out of a halt, and a switch of vCPUs.
+    let switch = median_of(lab, "micro", HAND_OVER, (2, 1), turn)? - 1.5 * call;
+    let row = |r: &Run| r.wait_ns.p50 as f64 / 3.0;
+    let hand_over = median_of(lab, "micro", HAND_OVER, (4, 2), row)?;
+    let evict = median_of(lab, "micro", "native-ticket", (4, 2), |r| r.overrun_ns)?;
+    let port = median_of(lab, "pmtimer", "hybrid", (1, 1), |r| r.timer_read_ns)?;
     let pair = 1e9 / median_of(lab, "micro", "native-test-and-set", (1, 1), |r| r.ops_per_s)?;
     // In the simulator, such a pair is these two accesses and `notes`.
     let notes = pair - 2.0 * rmw;
     let way = || measured(line, "a turn of two CPUs that count a word up, less a fetch_add");
-    let call = || measured(calls.call, "a single vCPU that kicks itself");
     Ok(Costs {
         hit: assumed(1, "a load from the first-level cache"),
         rmw: measured(rmw, "a fetch_add in a loop"),
@@ -146,17 +117,17 @@ fn costs(lab: &dyn World) -> Result<Costs> {
         acquire: assumed(0, "loads of x86 acquire"),
         release: assumed(0, "stores of x86 release"),
         full: measured(full, "a full fence in a loop"),
-        call: call(),
+        call: measured(call, "a single vCPU that kicks itself"),
         kick: measured(kick, "a thread that wakes one that sleeps on another CPU"),
-        halt: measured(calls.call / 2.0, "half of a call: the way out"),
-        wake: measured(calls.hand_over - calls.call / 2.0, "a hand-over, less half of a call"),
+        halt: measured(call / 2.0, "half of a call: the way out"),
+        wake: measured(hand_over - call / 2.0, "a hand-over, less half of a call"),
         switch: measured(
-            calls.switch,
+            switch,
             "two vCPUs on one pCPU that pass a token to and fro, less 1.5 calls",
         ),
-        evict: measured(calls.evict, "by how much spinners overrun their slices"),
-        interrupt: measured(calls.evict, "assumed to be as long as evict"),
-        port: measured(calls.port, "a read of the PM timer without a lock"),
+        evict: measured(evict, "by how much spinners overrun their slices"),
+        interrupt: measured(evict, "assumed to be as long as evict"),
+        port: measured(port, "a read of the PM timer without a lock"),
         device: assumed(30, "reading the clock and scaling"),
     })
 }
@@ -177,7 +148,7 @@ fn per_turn(mut turn: impl FnMut()) -> f64 {
 /// Returns the nanoseconds that a line takes from one CPU to another: the median over all pairs of
 /// the first eight CPUs. It does not distinguish threads of one core, nor sockets.
 fn transfer() -> Result<f64> {
-    let cpus: Vec<usize> = (0..1024).filter(|&cpu| sys::may_run_on(cpu)).take(8).collect();
+    let cpus: Vec<usize> = (0..1024).filter(|&cpu| may_run_on(cpu)).take(8).collect();
     let mut ways = Vec::new();
     for (at, &one) in cpus.iter().enumerate() {
         for &other in &cpus[at + 1..] {
@@ -197,7 +168,7 @@ fn turns(one: usize, other: usize) -> Result<f64> {
     struct Line(AtomicU32);
     let Line(word) = &Line(AtomicU32::new(0));
     let run = |cpu: usize, odd: u32| {
-        sys::run_on(cpu)?;
+        run_on(cpu)?;
         let mut start = Instant::now();
         for turn in (odd..2 * TURNS).step_by(2) {
             let deadline = Instant::now() + Duration::from_secs(20);
@@ -235,7 +206,7 @@ fn both<T: Send>(
 
 /// Returns the nanoseconds for which a thread is busy that wakes one that sleeps on another CPU.
 fn wakes() -> Result<f64> {
-    let mut cpus = (0..1024).filter(|&cpu| sys::may_run_on(cpu));
+    let mut cpus = (0..1024).filter(|&cpu| may_run_on(cpu));
     match (cpus.next(), cpus.next()) {
         (Some(one), Some(other)) => wakes_between(one, other),
         _ => bail!("there is only one CPU, so no thread can wake another that sleeps beside it"),
@@ -247,14 +218,14 @@ fn wakes_between(one: usize, other: usize) -> Result<f64> {
     let sleeps = || {
         // First of all: the waker waits for it.
         sleeper.get_or_init(thread::current);
-        sys::run_on(other)?;
+        run_on(other)?;
         while woken.load(Relaxed) < WAKES {
             thread::park();
         }
         Ok(0.0)
     };
     let wakes = || {
-        if let Err(error) = sys::run_on(one) {
+        if let Err(error) = run_on(one) {
             woken.store(WAKES, Relaxed);
             sleeper.wait().unpark();
             return Err(error.into());
@@ -286,37 +257,8 @@ fn median_of(
 ) -> Result<f64> {
     let host = Host { pcpus, seconds: 0.05, ..Host::default() };
     let job = Job::new(Profile::named(workload)?, lock, vcpus, host);
-    let mut figures = Vec::new();
-    for _ in 0..REPEATS {
-        figures.push(figure(&lab.run(&job, interrupt::flag())?));
-    }
-    median(&figures).context("no runs")
-}
-
-/// The costs that only an engine can measure, in nanoseconds.
-#[derive(Debug)]
-struct Calls {
-    call: f64,
-    switch: f64,
-    hand_over: f64,
-    evict: f64,
-    port: f64,
-}
-
-impl Calls {
-    fn measure(lab: &dyn World) -> Result<Self> {
-        let port = median_of(lab, "pmtimer", "hybrid", (1, 1), |r| r.timer_read_ns)?;
-        let turn = |r: &Run| 1e9 / r.ops_per_s.max(1.0);
-        // The vCPU hands the token to itself: one kick, and no halt.
-        let call = median_of(lab, "micro", HAND_OVER, (1, 1), turn)?;
-        let two = median_of(lab, "micro", HAND_OVER, (2, 1), turn)?;
-        let row = |r: &Run| r.wait_ns.p50 as f64 / 3.0;
-        let hand_over = median_of(lab, "micro", HAND_OVER, (4, 2), row)?;
-        let evict = median_of(lab, "micro", "native-ticket", (4, 2), |r| r.overrun_ns)?;
-        // With one pCPU, a turn is a kick, the way out of a halt, and a switch of vCPUs.
-        let switch = (two - 1.5 * call).max(0.0);
-        Ok(Self { call, switch, hand_over, evict, port })
-    }
+    let runs = (0..REPEATS).map(|_| Ok(figure(&lab.run(&job, interrupt::flag())?)));
+    median(&runs.collect::<Result<Vec<_>>>()?).context("no runs")
 }
 
 #[cfg(test)]

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What follows from the rows of an experiment, for people and as further rows.
+
+use super::args::BenchArgs;
+use super::bounds::judge;
+use super::measure::Measured;
+use super::{published, summary, what_if};
+use crate::interrupt;
+use crate::output::{self, Sink};
+use crate::warnings::{self, Warning};
+use anyhow::{Result, bail};
+use overlock_judge::{advice, beside, summaries};
+use overlock_world::World;
+use overlock_world::experiment::Experiment;
+use overlock_world::row::Row;
+
+/// Tells what follows from the rows of an experiment. Returns whether no bound was missed.
+pub(super) fn conclude(
+    args: &BenchArgs,
+    experiment: &Experiment,
+    measured: &Measured,
+    world: &dyn World,
+    sink: &mut Sink,
+) -> Result<bool> {
+    let Measured { points, pairs, failures, .. } = measured;
+    let mut rows: Vec<Row> = points.iter().cloned().map(Box::new).map(Row::Point).collect();
+    rows.extend(pairs.iter().cloned().map(Row::Pair));
+    for failure in failures {
+        output::complain(&format!("failed: {}", failure.sentence));
+    }
+    warnings::of_points(points).iter().for_each(Warning::print);
+    if !world.has_host() {
+        let summaries = summaries(&rows);
+        for summary in &summaries {
+            sink.record(&Row::Summary(summary.clone()))?;
+        }
+        if !summaries.is_empty() {
+            sink.people(&summary::table(&summaries, points))?;
+        }
+        if let Some(advice) = advice(&rows, &summaries) {
+            sink.people(&advice.sentence)?;
+            sink.record(&Row::Advice(advice))?;
+        }
+    }
+    let mut met = true;
+    let besides = beside(experiment, world, points);
+    if !besides.is_empty() {
+        sink.people(&published::table(experiment, world, &besides))?;
+        for beside in &besides {
+            sink.record(&Row::Published(Box::new(beside.clone())))?;
+        }
+    }
+    // Verdicts are pinned for simulations, which repeat.
+    let is_pinned = !world.is_real() && besides.iter().any(|one| one.published.pinned.is_some());
+    if args.check && is_pinned && !interrupt::seen() {
+        let changes = published::changes(&besides);
+        changes.iter().for_each(|change| output::complain(change));
+        let pinned = besides.iter().filter(|one| one.published.pinned.is_some()).count();
+        let changed = changes.len();
+        sink.people(&format!("Pinned verdicts: {pinned}, of which {changed} have changed"))?;
+        met &= changes.is_empty();
+    }
+    if let Some(loss) = args.what_if {
+        let answers = what_if::answers(loss, points);
+        sink.people(&what_if::text(loss, &answers))?;
+        answers.into_iter().try_for_each(|answer| sink.record(&Row::WhatIf(answer)))?;
+    }
+    if args.check && !is_pinned && !interrupt::seen() {
+        match judge(&rows, sink)? {
+            Some(is_met) => met &= is_met,
+            None => bail!(
+                "--check found nothing to judge; leave the lists out, and it measures what it needs"
+            ),
+        }
+    }
+    Ok(met)
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The summary of all points of threads, for people.
+
+use crate::table::Table;
+use overlock_world::row::{Point, Summary};
+use overlock_world::stats;
+use overlock_world::units::{three, time};
+
+/// One line for each lock over all points.
+pub(super) fn table(summaries: &[Summary], points: &[Point]) -> String {
+    let mut table = Table::new(&[
+        "lock",
+        "of best peer",
+        "low",
+        "high",
+        "worst",
+        "pair",
+        "Jain",
+        "Jain<=16",
+        "p99.9/pl",
+        "stall/pl",
+        "stall",
+        "worst point",
+    ]);
+    let ratio = |value: Option<f64>| value.map_or_else(|| "-".into(), three);
+    let is_one = points.iter().all(|point| point.samples.len() == 1);
+    let ends = |of: &Summary| of.of_best_peer.filter(|_| !is_one);
+    for of in summaries {
+        table.row(vec![
+            of.lock.clone(),
+            ratio(of.of_best_peer.map(|ratio| ratio.median)),
+            ratio(ends(of).map(|ratio| ratio.low)),
+            ratio(ends(of).map(|ratio| ratio.high)),
+            ratio(of.worst.as_ref().map(|worst| worst.ratio)),
+            of.pair_ns.map_or_else(|| "-".into(), time),
+            format!("{:.2}", of.worst_jain),
+            format!("{:.2}", of.calm_jain),
+            ratio(of.p999_of_parking_lot),
+            ratio(of.stall_of_parking_lot),
+            time(of.longest_stall_ns),
+            of.worst.as_ref().map_or_else(String::new, |worst| worst.point.clone()),
+        ]);
+    }
+    let places = stats::unique(points.iter().map(Point::place)).len();
+    format!(
+        "Summary: geometric mean over all points ({places}); pair is an uncontended lock and \
+         unlock;\nJain is the worst, then the worst of the points with up to 16 threads;\n\
+         p99.9/pl and stall/pl are over parking-lot's, where threads compete\n{table}"
+    )
+}

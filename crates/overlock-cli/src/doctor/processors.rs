@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The processors, and what takes them away.
+
+use super::finding::Finding;
+use crate::machine::{self, CpuTimes, allowed_cpus, first_line};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long `doctor` watches steal.
+const STEAL_WATCH: Duration = Duration::from_millis(500);
+
+pub(super) fn cpus() -> Finding {
+    let allowed = allowed_cpus();
+    let online = fs::read_to_string("/proc/cpuinfo")
+        .map_or(allowed, |text| text.lines().filter(|line| line.starts_with("processor")).count());
+    let online = online.max(allowed);
+    Finding::new("CPUs", format!("{allowed} usable of {online} online"))
+        .advise(
+            allowed < online,
+            "an affinity mask or a cgroup limits this process; the choice of lock matters most with \
+             more threads than usable CPUs",
+        )
+        .advise(
+            allowed == 1,
+            "with one CPU a spinning waiter can only keep the holder from running; measure on 2 or \
+             more to see contention",
+        )
+}
+
+/// Finds the tightest CPU limit of this process's cgroup and all above it.
+pub(super) fn quota() -> Finding {
+    let cgroups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let path = cgroups.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
+    let inside = Path::new(path.trim_start_matches('/'));
+    let limits = inside.ancestors().filter_map(|folder| {
+        let file = PathBuf::from("/sys/fs/cgroup").join(folder).join("cpu.max");
+        cpu_max(&fs::read_to_string(file).ok()?)
+    });
+    match limits.min_by(f64::total_cmp) {
+        None => Finding::new("cgroup CPU limit", "none"),
+        Some(cpus) => Finding::new("cgroup CPU limit", format!("{cpus:.2} CPUs")).advise(
+            true,
+            "when the quota is used up every thread stops, including a lock holder; set a larger \
+             quota for clean measurements, or keep it to see what production sees",
+        ),
+    }
+}
+
+/// Reads `quota period` in microseconds as a number of CPUs; nothing for `max`.
+fn cpu_max(text: &str) -> Option<f64> {
+    let (quota, period) = text.trim().split_once(' ')?;
+    Some(quota.parse::<f64>().ok()? / period.parse::<f64>().ok()?)
+}
+
+pub(super) fn load() -> Finding {
+    let load = machine::load_average();
+    let busy = load > 0.5 * allowed_cpus() as f64;
+    Finding::new("load average", format!("{load}"))
+        .advise(busy, "other processes are running; trust only ratios of interleaved runs")
+}
+
+pub(super) fn steal() -> Finding {
+    let before = CpuTimes::now();
+    std::thread::sleep(STEAL_WATCH);
+    let share = |times: CpuTimes| 100.0 * times.steal_share();
+    let (now, since_boot) = (share(CpuTimes::now().since(before)), share(CpuTimes::now()));
+    Finding::new("steal", format!("{now:.1} % now, {since_boot:.1} % since boot")).advise(
+        now > 2.0,
+        "the hypervisor takes CPU time away; measure when the host is quieter, and prefer locks \
+         that wait over locks that spin",
+    )
+}
+
+pub(super) fn hypervisor() -> Finding {
+    match machine::hypervisor() {
+        None => Finding::new("hypervisor", "none: bare metal"),
+        Some(name) => Finding::new("hypervisor", name).advise(
+            true,
+            "a virtual CPU can lose its processor while it holds a lock; `bench` reports steal for \
+             every run",
+        ),
+    }
+}
+
+pub(super) fn governor() -> Finding {
+    match first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") {
+        None => Finding::new("CPU frequency", "not under this kernel's control"),
+        Some(name) => {
+            let advice = "a changing frequency changes the length of critical sections: \
+                          cpupower frequency-set -g performance";
+            Finding::new("CPU frequency", format!("governor {name}"))
+                .advise(name != "performance", advice)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotas_are_read_as_cpus() {
+        assert_eq!(cpu_max("150000 100000\n"), Some(1.5));
+        assert_eq!(cpu_max("max 100000\n"), None);
+        assert_eq!(cpu_max(""), None);
+    }
+}

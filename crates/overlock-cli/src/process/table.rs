@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A comparison's table: a row for each lock.
+
+use crate::table::Table;
+use overlock_world::Run;
+use overlock_world::row::Point;
+use overlock_world::stats::{self, Interval};
+use overlock_world::units::{count, three, time};
+
+/// Lays out the points of one program, with the library's file if that is known.
+pub(super) fn table(points: &[Point], library: Option<&str>) -> String {
+    let Some(first) = points.first() else { return String::new() };
+    format!("{}{}", heading(first, points, library), rows(first, points))
+}
+
+fn rows(first: &Point, points: &[Point]) -> Table {
+    let show = |value: f64| match &first.metric {
+        Some(_) => count(value),
+        None => time(value * 1e9),
+    };
+    let of = format!("of {}", first.baseline.as_deref().unwrap_or("?"));
+    let what = if first.metric.is_some() { "metric" } else { "wall time" };
+    // One round has no interval.
+    let has_ends = points.iter().any(|point| point.samples.len() > 1);
+    let ends: &[&str] = if has_ends { &["low", "high"] } else { &[] };
+    let rest = ["stall", "CPU s", "RSS MiB"];
+    let mut table = Table::new(&[&["lock", what], ends, &[&of], ends, &rest].concat());
+    for point in points {
+        let (Some(value), Some(ratio)) = (point.value, point.of_baseline) else { continue };
+        let median = |figure: fn(&Run) -> Option<f64>| {
+            let each: Option<Vec<f64>> = point.samples.iter().map(figure).collect();
+            each.and_then(|each| stats::median(&each)).map_or_else(|| "-".into(), three)
+        };
+        let mut row = vec![point.lock.clone()];
+        let figures = |of: Interval| [of.median, of.low, of.high];
+        let shown = if has_ends { 3 } else { 1 };
+        row.extend(figures(value).map(show).into_iter().take(shown));
+        row.extend(figures(ratio).map(three).into_iter().take(shown));
+        row.push(point.longest_stall_ns.map_or_else(String::new, |ns| time(ns as f64)));
+        row.push(median(|run| run.cpu_s));
+        row.push(median(|run| Some(run.max_rss_kib? as f64 / 1024.0)));
+        table.row(row);
+    }
+    table
+}
+
+/// Says what is compared, and how often.
+fn heading(first: &Point, points: &[Point], library: Option<&str>) -> String {
+    let of = format!("of {}", first.baseline.as_deref().unwrap_or("?"));
+    let most = points.iter().map(|point| point.samples.len()).max().unwrap_or(0);
+    let metric = match (&first.metric, first.higher_is_better) {
+        (None, _) => "",
+        (Some(_), Some(true)) => "; a higher metric is better",
+        (Some(_), _) => "; a lower metric is better, without --higher-is-better",
+    };
+    let library = library.map_or_else(String::new, |file| format!("; {file}"));
+    format!(
+        "{}\n{}{metric}; \"{of}\" above 1 is better{library}\n",
+        first.workload,
+        stats::describe(most)
+    )
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The laboratory's worlds, and why they are not available here.
+
+use crate::options::Note;
+use anyhow::{Context, Result};
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use overlock_lab::{KvmEngine, ThreadsEngine};
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+use overlock_world::Engine as _;
+use overlock_world::World;
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+pub(crate) fn kvm() -> Result<Box<dyn World>> {
+    KvmEngine::availability().context("use threads as vCPUs instead: --in parked")?;
+    Ok(Box::new(KvmEngine))
+}
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+pub(crate) fn parked() -> Result<Box<dyn World>> {
+    ThreadsEngine::availability()?;
+    Ok(Box::new(ThreadsEngine))
+}
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+pub(crate) fn kvm() -> Result<Box<dyn World>> {
+    anyhow::bail!("the laboratory needs Linux on x86-64; --in threads and --in sim do not")
+}
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+pub(crate) fn parked() -> Result<Box<dyn World>> {
+    kvm()
+}
+
+/// Returns the laboratory: vCPUs of /dev/kvm, or else threads.
+pub(crate) fn engine(note: Note) -> Result<Box<dyn World>> {
+    kvm().or_else(|error| {
+        note(&format!("note: {error:#}; threads serve as vCPUs instead"));
+        parked()
+    })
+}
+
+/// Returns for each of the laboratory's engines, for `doctor`, whether it is available, and if not,
+/// why.
+pub fn engines() -> [(&'static str, Result<(), String>); 2] {
+    let said = |open: Result<Box<dyn World>>| open.map(drop).map_err(|error| format!("{error:#}"));
+    [("/dev/kvm", said(kvm())), ("threads as vCPUs", said(parked()))]
+}
