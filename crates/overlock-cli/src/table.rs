@@ -31,7 +31,7 @@ impl Table {
             })
             .collect();
         let parts = parts(&widths, width.unwrap_or(usize::MAX));
-        let parts: Vec<String> = parts.map(|part| self.part(&widths, &part)).collect();
+        let parts: Vec<String> = parts.iter().map(|part| self.part(&widths, part)).collect();
         parts.join("\n")
     }
 
@@ -58,22 +58,19 @@ impl Table {
 const GAP: &str = "  ";
 
 /// Groups columns that fit side by side: the first, and as many more as fit, but at least one.
-fn parts(widths: &[usize], width: usize) -> impl Iterator<Item = Vec<usize>> {
-    let mut next = 1;
-    let mut first = true;
-    std::iter::from_fn(move || {
-        if !std::mem::take(&mut first) && next >= widths.len() {
-            return None;
+fn parts(widths: &[usize], width: usize) -> Vec<Vec<usize>> {
+    let first = widths.first().copied().unwrap_or(0);
+    let mut parts = vec![vec![0]];
+    let mut used = first;
+    for (column, wide) in widths.iter().enumerate().skip(1) {
+        if used + wide > width && parts.last().is_some_and(|part| part.len() > 1) {
+            parts.push(vec![0]);
+            used = first;
         }
-        let mut part = vec![0];
-        let mut used = widths.first().copied().unwrap_or(0);
-        while next < widths.len() && (part.len() == 1 || used + widths[next] <= width) {
-            used += widths[next];
-            part.push(next);
-            next += 1;
-        }
-        Some(part)
-    })
+        used += wide;
+        parts.last_mut().expect("there is one").push(column);
+    }
+    parts
 }
 
 impl std::fmt::Display for Table {

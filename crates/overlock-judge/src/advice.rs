@@ -105,10 +105,7 @@ fn figures(line: &Summary) -> String {
 }
 
 fn candidate<'a>(line: &'a Summary, rows: &[Row]) -> Option<Candidate<'a>> {
-    let points = rows.iter().filter_map(|row| match row {
-        Row::Point(point) if point.lock == line.lock => Some(&**point),
-        _ => None,
-    });
+    let points = rows.iter().filter_map(Row::point).filter(|point| point.lock == line.lock);
     let points: Vec<&Point> = points.collect();
     let rounds = points.iter().map(|point| point.samples.len()).min()?;
     let round = |index| points.iter().map(|of| score(&of.samples[index])).collect::<Vec<_>>();

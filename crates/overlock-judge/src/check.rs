@@ -73,11 +73,7 @@ const OF_REFRESH: Bound = ("reads of the timer over refresh", AtLeast, 1.0);
 
 /// Judges all rows that a bound is about.
 pub fn check(rows: &[Row]) -> Vec<Check> {
-    let of_points = rows.iter().filter_map(|row| match row {
-        Row::Point(point) => Some((**point).clone()),
-        _ => None,
-    });
-    let points: Vec<Point> = of_points.collect();
+    let points: Vec<Point> = rows.iter().filter_map(Row::point).cloned().collect();
     let pairs = rows.iter().filter_map(|row| match row {
         Row::Pair(pair) => Some(pair),
         _ => None,

@@ -8,11 +8,7 @@ use overlock_world::stats::{Interval, geomean, median, unique};
 
 /// Summarises every lock that was measured at all points of threads, the fastest first.
 pub fn summaries(rows: &[Row]) -> Vec<Summary> {
-    let points = rows.iter().filter_map(|row| match row {
-        Row::Point(point) => Some((**point).clone()),
-        _ => None,
-    });
-    let points: Vec<Point> = points.collect();
+    let points: Vec<Point> = rows.iter().filter_map(Row::point).cloned().collect();
     let pair_ns = |name: &str| {
         rows.iter().find_map(|row| match row {
             Row::Pair(pair) if pair.lock == name => Some(pair.ns?.median),

@@ -56,6 +56,12 @@ pub enum Row {
 }
 
 impl Row {
+    /// Returns the point of a row of a point.
+    #[must_use]
+    pub fn point(&self) -> Option<&Point> {
+        if let Self::Point(point) = self { Some(point) } else { None }
+    }
+
     /// Reads a line.
     ///
     /// # Errors

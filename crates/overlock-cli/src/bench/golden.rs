@@ -51,11 +51,7 @@ fn rows(text: &str) -> Vec<Row> {
 }
 
 fn points(text: &str) -> Vec<Point> {
-    let point = |row| match row {
-        Row::Point(point) => Some(*point),
-        _ => None,
-    };
-    rows(text).into_iter().filter_map(point).collect()
+    rows(text).iter().filter_map(Row::point).cloned().collect()
 }
 
 const BENCH: &str = include_str!("../../../overlock-report/tests/data/2026-11-26-bench.jsonl");

@@ -92,10 +92,7 @@ impl Report<'_> {
 /// Judges the programs among rows, whoever measured them. Returns whether none failed; nothing if
 /// there is none.
 pub(crate) fn judge(rows: &[Row], sink: &mut Sink) -> Result<Option<bool>> {
-    let points = rows.iter().filter_map(|row| match row {
-        Row::Point(point) if point.world == PROCESS => Some(&**point),
-        _ => None,
-    });
+    let points = rows.iter().filter_map(Row::point).filter(|point| point.world == PROCESS);
     let programs = stats::unique(points.clone().map(|point| point.workload.clone()));
     let waits = rows.iter().find_map(|row| match row {
         Row::Choice(choice) => choice.waits,
@@ -143,11 +140,7 @@ mod tests {
 
     #[test]
     fn the_table_of_a_kept_comparison_is_laid_out_again() {
-        let points = kept().into_iter().filter_map(|row| match row {
-            Row::Point(point) => Some(*point),
-            _ => None,
-        });
-        let points: Vec<Point> = points.collect();
+        let points: Vec<Point> = kept().iter().filter_map(Row::point).cloned().collect();
         assert_eq!(table(&points, Some("the library")), KEPT);
     }
 

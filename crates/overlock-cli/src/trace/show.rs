@@ -17,21 +17,18 @@ pub(crate) fn text(found: &Findings, top: usize) -> String {
     let locks = of(Class::Lock);
     let locks: Vec<&Finding> = locks.iter().take(top).collect();
     if !locks.is_empty() {
-        lines.push(String::new());
-        lines.push("Waits for locks, and what the holder did meanwhile:".into());
+        lines.push("\nWaits for locks, and what the holder did meanwhile:".into());
         lines.push(locks_table(&locks));
         lines.extend(locks.iter().filter_map(|one| sleeping(one)));
     }
     let work = of(Class::Work);
     let work: Vec<&Finding> = work.iter().take(top).collect();
     if !work.is_empty() {
-        lines.push(String::new());
-        lines.push("Waits for work, events and threads (not for locks):".into());
+        lines.push("\nWaits for work, events and threads (not for locks):".into());
         lines.push(work_table(&work));
     }
     if !found.loops.is_empty() {
-        lines.push(String::new());
-        lines.push("Loops that wait on a processor:".into());
+        lines.push("\nLoops that wait on a processor:".into());
         lines.push(loops_table(found, top));
     }
     lines.join("\n").trim_end().to_owned()

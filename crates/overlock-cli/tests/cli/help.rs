@@ -3,7 +3,7 @@
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 use crate::kernels;
-use crate::support::{OVERLOCK, Said, overlock, said};
+use crate::support::{OVERLOCK, Said, overlock, said, skip};
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -103,8 +103,7 @@ fn examples_work(name: &str) {
     assert!(examples.len() >= 2, "{name}: {examples:?}");
     for example in examples {
         if let Some(why) = obstacle(&example, folder.path()) {
-            let skipped = format!("skipped: {example}: {why}\n");
-            std::io::stderr().write_all(skipped.as_bytes()).unwrap();
+            skip(&format!("{example}: {why}"));
             continue;
         }
         let short = shortened(&example);
@@ -178,9 +177,7 @@ fn manual_pages_are_what_mandoc_accepts() {
             let bad: Vec<_> = found.lines().filter(|line| !line.contains("missing date")).collect();
             assert!(bad.is_empty(), "{bad:#?}");
         }
-        Err(_) => {
-            std::io::stderr().write_all(b"skipped in part: mandoc is not installed\n").unwrap();
-        }
+        Err(_) => skip("in part: mandoc is not installed"),
     }
 }
 

@@ -6,10 +6,10 @@
 //! skips and reports it.
 
 use super::reference::knows;
-use super::support::{Said, interrupt, overlock, said};
+use super::support::{Said, interrupt, overlock, said, skip};
 use serde_json::Value;
 use std::ffi::OsStr;
-use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, mpsc};
@@ -21,10 +21,6 @@ static MACHINES: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
     MACHINES.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn skip(what: &str) {
-    writeln!(io::stderr(), "skipped: {what}").expect("stderr takes a line");
 }
 
 pub(crate) fn has_qemu() -> bool {

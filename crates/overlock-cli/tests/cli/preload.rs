@@ -2,10 +2,9 @@
 //! Does a library that a traced program preloads tell all? And do the page and the README show what
 //! is said?
 
-use crate::support::{Said, overlock, said};
+use crate::support::{Said, overlock, said, skip};
 use crate::truth::{Both, can_look, can_trace, in_function, program, traced, turn};
 use serde_json::Value;
-use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -251,8 +250,7 @@ fn a_program_that_can_not_preload_is_refused() {
     std::fs::write(&source, "int main(void) { return 0; }").unwrap();
     let compiled = Command::new("cc").arg("-static").arg(&source).arg("-o").arg(&path).status();
     if !compiled.unwrap().success() {
-        std::io::stderr().write_all(b"skipped: there is no static C library here\n").unwrap();
-        return;
+        return skip("there is no static C library here");
     }
     said(&["trace", "--source", "preload", "--", path.to_str().unwrap()])
         .ends(2, "statically linked");

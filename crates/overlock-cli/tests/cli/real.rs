@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command with the preload library itself, under a program whose waits are known.
 
-use crate::support::{Said, overlock};
+use crate::support::{Said, overlock, skip};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -197,8 +197,7 @@ fn compiled_by(compiler: &mut Command, source: &str) -> Option<PathBuf> {
             Some(program)
         }
         Err(error) => {
-            let skipped = format!("skipped: {}: {error}\n", source.display());
-            std::io::Write::write_all(&mut std::io::stderr(), skipped.as_bytes()).unwrap();
+            skip(&format!("{}: {error}", source.display()));
             None
         }
     }

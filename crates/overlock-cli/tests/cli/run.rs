@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does `overlock run` leave the program unchanged, except for its locks?
 
-use crate::support::{OVERLOCK, Said, c_library, counts, overlock, said, send, stand_in};
-use std::io::Write as _;
+use crate::support::{OVERLOCK, Said, c_library, counts, overlock, said, send, skip, stand_in};
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -121,7 +120,7 @@ fn a_missing_or_wrong_library_is_reported() {
     command.env("OVERLOCK_PRELOAD", &locked);
     let said: Said = command.output().unwrap().into();
     match std::fs::File::open(&locked) {
-        Ok(_) => writeln!(std::io::stderr(), "skipped: this user may read everything").unwrap(),
+        Ok(_) => skip("this user may read everything"),
         Err(_) => said.ends(2, "liboverlock_preload.so, which can't be read: Permission denied"),
     }
     command.env("OVERLOCK_PRELOAD", c_library());

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do simulations run, repeat, stand beside published figures, and refuse what makes no sense?
 
-use crate::support::{Said, interrupt, overlock, said, send, wait_until};
+use crate::support::{Said, interrupt, overlock, said, send, skip, wait_until};
 use serde_json::Value;
-use std::io::{Write, stderr};
 use std::process::{Child, Stdio};
 
 fn sim(more: &[&str]) -> Said {
@@ -297,8 +296,7 @@ fn what_the_doctor_calibrates_is_a_host() {
     let path = path.to_str().unwrap();
     let told = said(&["doctor", "--calibrate", path]);
     if told.code != Some(0) && told.stderr.contains("only one CPU") {
-        writeln!(stderr(), "SKIPPED calibration: {}", told.stderr).expect("stderr");
-        return;
+        return skip(&format!("calibration: {}", told.stderr));
     }
     assert_eq!(told.code, Some(0), "{told:?}");
     let short = ["--locks", "hybrid", "--cpus", "4", "--seconds", "0.01", "--runs", "1", "--json"];
@@ -318,8 +316,7 @@ fn a_profile_that_cannot_be_written_is_not_lost() {
     // Afterwards: this file can be opened, but not written.
     let told = calibrate(std::path::Path::new("/dev/full"));
     if told.stderr.contains("only one CPU") {
-        writeln!(stderr(), "SKIPPED in part: {}", told.stderr).expect("stderr");
-        return;
+        return skip(&format!("in part: {}", told.stderr));
     }
     told.ends(2, "can't write /dev/full: No space left on device");
     assert!(told.stdout.contains("\n[costs]\n"), "{told:?}");

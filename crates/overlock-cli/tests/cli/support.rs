@@ -3,6 +3,7 @@
 
 use crate::tally;
 use std::fmt::Display;
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,11 @@ use tempfile::TempDir;
 
 /// Returns the file of the command.
 pub(crate) const OVERLOCK: &str = env!("CARGO_BIN_EXE_overlock");
+
+/// Reports that a test, or a part of it, was skipped.
+pub(crate) fn skip(what: &str) {
+    writeln!(io::stderr(), "skipped: {what}").expect("stderr takes a line");
+}
 
 /// The output of a command, and how it ended.
 pub(crate) struct Said {

@@ -5,10 +5,9 @@
 //! of what that cost by the kernel's accounts, and prints it. The trace must agree with that
 //! record, however busy the machine is: no test compares times of the clock on the wall.
 
-use crate::support::{OVERLOCK, Said, interrupt, overlock, said, said_until};
+use crate::support::{OVERLOCK, Said, interrupt, overlock, said, said_until, skip};
 use crate::truth::{Both, STARVED, can_look, can_trace, in_function, program, traced, turn};
 use serde_json::Value;
-use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -112,16 +111,12 @@ impl Drop for Group {
 #[test]
 fn a_quota_is_told_from_a_neighbour() {
     let Some(group) = Group::new().filter(|_| can_trace()) else {
-        std::io::stderr().write_all(b"skipped: no group with a quota can be made here\n").unwrap();
-        return;
+        return skip("no group with a quota can be made here");
     };
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let version: Vec<u32> = release.split(['.', '-']).take(2).flat_map(str::parse).collect();
     if version < vec![6, 18] {
-        std::io::stderr()
-            .write_all(b"skipped: before Linux 6.18 a quota looks like a neighbour\n")
-            .unwrap();
-        return;
+        return skip("before Linux 6.18 a quota looks like a neighbour");
     }
     let path = |file: &str| group.0.join(file).to_str().unwrap().to_owned();
     for source in ["tracepoints", "preload"] {
@@ -293,8 +288,7 @@ fn a_program_that_hangs_is_seen_to_wait() {
     hangs.wait().unwrap();
     said.ends(0, "");
     if !is_whole(&said) {
-        std::io::stderr().write_all(b"skipped: records were lost each time\n").unwrap();
-        return;
+        return skip("records were lost each time");
     }
     for place in ["first (hangs.c", "second (hangs.c"] {
         let lock = in_function(said.records("trace-lock"), place);
@@ -347,8 +341,7 @@ fn what_another_users_program_hides_is_said() {
     std::fs::set_permissions(folder.path(), open).unwrap();
     let copy = copy.to_str().unwrap();
     if !nobody(copy, &["--version"]).output().is_ok_and(|output| output.status.success()) {
-        std::io::stderr().write_all(b"skipped: only root can become another user\n").unwrap();
-        return;
+        return skip("only root can become another user");
     }
     let mut sleeps = Command::new("sleep").arg("600").spawn().unwrap();
     let pid = sleeps.id().to_string();
@@ -367,8 +360,7 @@ fn a_system_without_proc_is_told_what_to_mount() {
         Command::new("unshare").args(["-m", "sh", "-c", without, OVERLOCK]).output().unwrap();
     let said = Said::from(said);
     if said.stderr.contains("unshare") || said.stderr.contains("umount") {
-        std::io::stderr().write_all(b"skipped: only root can take /proc away\n").unwrap();
-        return;
+        return skip("only root can take /proc away");
     }
     said.ends(2, "mount -t proc proc /proc");
 }
@@ -401,8 +393,7 @@ fn in_a_pid_namespace_of_its_own_tracepoints_are_not_used() {
     };
     let refused = run("tracepoints");
     if refused.stderr.contains("unshare") {
-        std::io::stderr().write_all(b"skipped: only root can make a PID namespace\n").unwrap();
-        return;
+        return skip("only root can make a PID namespace");
     }
     refused.ends(2, "in this PID namespace");
     let other = run("auto");

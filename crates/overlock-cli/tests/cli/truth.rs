@@ -2,9 +2,8 @@
 //! Programs that do one thing to a lock's holder on purpose and keep their own record of it, and
 //! what a trace says of them.
 
-use crate::support::{OVERLOCK, Said, said, said_until};
+use crate::support::{OVERLOCK, Said, said, said_until, skip};
 use serde_json::Value;
-use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 use std::sync::{LazyLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -69,8 +68,7 @@ pub(crate) fn can_look() -> bool {
 fn works(source: &str) -> bool {
     let said = said(&["trace", "--source", source, "--", "true"]);
     if said.code != Some(0) {
-        let skipped = format!("skipped: {}", said.stderr);
-        std::io::stderr().write_all(skipped.as_bytes()).unwrap();
+        skip(&said.stderr);
     }
     said.code == Some(0)
 }
@@ -146,8 +144,7 @@ impl Both {
             }
             void += 1;
             if void == 5 {
-                let skipped = format!("skipped: {difference}\n");
-                std::io::stderr().write_all(skipped.as_bytes()).unwrap();
+                skip(&difference);
                 return both;
             }
         }

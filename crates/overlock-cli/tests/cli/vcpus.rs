@@ -2,14 +2,13 @@
 //! Does `overlock bench` measure on vCPUs of both engines, explain itself, and refuse what makes no
 //! sense?
 
-use crate::support::{Said, experiment, said, said_until};
+use crate::support::{Said, experiment, said, said_until, skip};
 use overlock_sim::POLICIES;
 use overlock_world::locks::LOCKS;
 use overlock_world::workload::Profile;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{Write, stderr};
 
 /// A run of the laboratory, as short as possible.
 fn lab(engine: &str, more: &[&str]) -> Said {
@@ -33,7 +32,7 @@ fn kvm_works(test: &str) -> bool {
     let kvm = findings.iter().find(|finding| finding["name"] == "/dev/kvm").unwrap();
     let works = kvm.get("advice").is_none();
     if !works {
-        writeln!(stderr(), "SKIPPED {test}: {}", kvm["found"]).expect("stderr");
+        skip(&format!("{test}: {}", kvm["found"]));
     }
     works
 }
