@@ -84,7 +84,9 @@ impl<S: Subject> Cell<S> {
 /// What threads share under one lock.
 trait Place: Send + Sync + 'static {
     /// Whether some only read.
-    const SHARES: bool;
+    fn shares(&self) -> bool {
+        false
+    }
 
     /// How often the protected counter has been updated.
     fn updates(&self) -> u64;
@@ -93,8 +95,25 @@ trait Place: Send + Sync + 'static {
     fn wake(&self) {}
 }
 
+/// All of them are seen as one from outside of the loops.
+impl<P: Place> Place for Vec<P> {
+    fn shares(&self) -> bool {
+        self.iter().any(Place::shares)
+    }
+
+    fn updates(&self) -> u64 {
+        self.iter().map(Place::updates).sum()
+    }
+
+    fn wake(&self) {
+        self.iter().for_each(Place::wake);
+    }
+}
+
 impl<S: Subject> Place for Cell<S> {
-    const SHARES: bool = S::SHARES;
+    fn shares(&self) -> bool {
+        S::SHARES
+    }
 
     fn updates(&self) -> u64 {
         self.counter.load(Relaxed)
@@ -119,12 +138,12 @@ impl Signal {
 }
 
 /// The data that the threads of a run share.
-struct Shared<C> {
-    cells: Vec<C>,
+struct Shared<C: ?Sized> {
     signal: Signal,
     records: Vec<Record>,
     gate: Barrier,
     spec: RunSpec,
+    cells: C,
 }
 
 /// Runs `spec` with lock `S` in this process, which should end afterwards, because threads that
@@ -139,15 +158,14 @@ pub(crate) fn run<S: Subject>(spec: &RunSpec) -> io::Result<RunSample> {
     start(spec, cells, work_loop::<S>)
 }
 
-/// Starts the threads, which do `work_loop`, and watches them.
+/// Runs threads that do `work_loop`.
 fn start<C: Place>(
     spec: &RunSpec,
     cells: Vec<C>,
-    work_loop: fn(&Shared<C>, usize),
+    work_loop: fn(&Shared<Vec<C>>, usize),
 ) -> io::Result<RunSample> {
     let log = || if spec.logged { Log::new(spec.threads) } else { Log::default() };
     let shared = Arc::new(Shared {
-        cells,
         signal: Signal {
             mix: AtomicUsize::new(0),
             begin: AtomicU64::new(u64::MAX),
@@ -156,20 +174,28 @@ fn start<C: Place>(
         records: (0..spec.threads).map(|_| Record::new(log())).collect(),
         gate: Barrier::new(spec.threads + 1),
         spec: spec.clone(),
+        cells,
     });
-    for index in 0..spec.threads {
-        let shared = Arc::clone(&shared);
-        std::thread::Builder::new()
-            .stack_size(STACK_BYTES)
-            .spawn(move || work_loop(&shared, index))
-            .map(drop)?;
+    let work = Arc::clone(&shared);
+    conduct(shared, Arc::new(move |index| work_loop(&work, index)))
+}
+
+/// Starts the threads, which do `work` with their index, and watches them: once for all locks, of
+/// which only the loops are compiled.
+fn conduct(
+    shared: Arc<Shared<dyn Place>>,
+    work: Arc<dyn Fn(usize) + Send + Sync>,
+) -> io::Result<RunSample> {
+    for index in 0..shared.spec.threads {
+        let work = Arc::clone(&work);
+        std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || work(index)).map(drop)?;
     }
     shared.gate.wait();
     Ok(coordinate(&shared))
 }
 
 /// The loop of thread `index` until the window is over.
-fn work_loop<S: Subject>(shared: &Shared<Cell<S>>, index: usize) {
+fn work_loop<S: Subject>(shared: &Shared<Vec<Cell<S>>>, index: usize) {
     let spec = &shared.spec;
     let mut rng = Rng::new(seed_of(spec.seed, index as u64));
     let factor = if index == 0 { spec.uneven } else { 1 };
@@ -307,7 +333,7 @@ impl<'a> Worker<'a> {
 }
 
 /// Opens the window, watches the threads in it, and sums up.
-fn coordinate<C: Place>(shared: &Shared<C>) -> RunSample {
+fn coordinate(shared: &Shared<dyn Place>) -> RunSample {
     let Shared { signal, records, spec, .. } = shared;
     let clock = spec.clock;
     let seconds = Duration::from_secs_f64(spec.seconds);
@@ -326,7 +352,7 @@ fn coordinate<C: Place>(shared: &Shared<C>) -> RunSample {
     signal.mix.store(spec.mixes.len(), Relaxed);
 
     wait_until(DRAIN, || {
-        shared.cells.iter().for_each(Place::wake);
+        shared.cells.wake();
         records.iter().all(Record::has_finished)
     });
     let quantile = |q| clock.to_ns(histogram::quantile(records.iter().map(|r| &r.waits), q));
@@ -352,7 +378,8 @@ fn coordinate<C: Place>(shared: &Shared<C>) -> RunSample {
             .map(|(ticks, count)| (clock.to_ns(ticks).round() as u64, count))
             .collect(),
         longest_stall_ns: clock.to_ns(longest_wait.max(watch.longest)),
-        write_stall_ns: (C::SHARES && longest_write > 0).then(|| clock.to_ns(longest_write)),
+        write_stall_ns: (shared.cells.shares() && longest_write > 0)
+            .then(|| clock.to_ns(longest_write)),
         long_stalls: watch.long_stalls,
         cpu_s_per_s: sched.cpu,
         sched,
@@ -371,7 +398,7 @@ fn coordinate<C: Place>(shared: &Shared<C>) -> RunSample {
 }
 
 /// Watches the threads until the window is over, and switches them from mix to mix.
-fn watch<C: Place>(shared: &Shared<C>, begin: u64) -> Watch {
+fn watch(shared: &Shared<dyn Place>, begin: u64) -> Watch {
     let Shared { signal, records, spec, .. } = shared;
     let clock = spec.clock;
     let ticks = |span: Duration| clock.to_ticks(span.as_nanos() as f64);
@@ -409,14 +436,14 @@ fn wait_until(limit: Duration, done: impl Fn() -> bool) {
 ///
 /// Returns how many threads are still at the lock, and how far the counters are off beyond the one
 /// update that each of those may be about to make.
-fn exclusion<C: Place>(shared: &Shared<C>) -> (usize, u64) {
+fn exclusion(shared: &Shared<dyn Place>) -> (usize, u64) {
     let undrained = shared.records.iter().filter(|record| !record.has_finished()).count();
-    let made = |record: &Record| match C::SHARES {
+    let made = |record: &Record| match shared.cells.shares() {
         true => record.written.load(Relaxed),
         false => record.progress().entered(),
     };
     let made: u64 = shared.records.iter().map(made).sum();
-    let counted: u64 = shared.cells.iter().map(Place::updates).sum();
+    let counted: u64 = shared.cells.updates();
     let torn: u64 = shared.records.iter().map(|record| record.torn.load(Relaxed)).sum();
     (undrained, counted.abs_diff(made).saturating_sub(undrained as u64) + torn)
 }

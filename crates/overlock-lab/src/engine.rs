@@ -8,10 +8,9 @@ use std::time::Duration;
 use std::{ptr, thread};
 
 use overlock_world::clock::Clock;
-use overlock_world::{Config, Outcome, Program, Verbs};
+use overlock_world::{Config, Outcome, Verbs};
 
-use crate::guest::abi::{Shared, VcpuRecord};
-use crate::guest::door::{Door, deliver, hint, progress, truth, was_away};
+use crate::guest::abi::{Hooks, Shared, VcpuRecord};
 use crate::guest::platform::Tables;
 use crate::host::Host;
 use crate::host::state::Exit;
@@ -52,14 +51,14 @@ pub(crate) trait Runner: Send {
     fn run(self, host: &Host, number: u32);
 }
 
-/// Conducts a run: makes the shared records, calls `make` to make the vCPUs, starts and supervises
-/// them.
+/// Conducts a run of the program at an address, whatever its type is: makes the shared records,
+/// calls `make` to make the vCPUs, starts and supervises them.
 ///
 /// `make` gets the records and everything that the process has mapped. The caller has checked
 /// `config`, and is [`alone`].
-pub(crate) fn conduct<W: Door, P: Program<W>, R: Runner>(
+pub(crate) fn conduct<R: Runner>(
     config: &Config,
-    program: &P,
+    (program, hooks): (*const (), Hooks),
     signal: i32,
     make: impl FnOnce(&[VcpuRecord], &[Region]) -> Result<Vec<R>, Error>,
 ) -> Result<Outcome<Yields>, Error> {
@@ -74,7 +73,7 @@ pub(crate) fn conduct<W: Door, P: Program<W>, R: Runner>(
         wake_ns: config.wake_ns.unwrap_or(WAKE_NS),
         tables: ptr::from_ref(&tables).cast(),
     };
-    let records = records::<W, P>(&shared, program);
+    let records = records(&shared, program, hooks);
     let regions = process_regions()?;
     let code = Code::of(&regions);
     let runners = make(&records, &regions)?;
@@ -126,7 +125,7 @@ fn drive<R: Runner>(host: &Host, number: u32, runner: R) {
 }
 
 /// Makes a record for every vCPU, each of which can find all others.
-fn records<W: Door, P: Program<W>>(shared: &Shared, program: &P) -> Vec<VcpuRecord> {
+fn records(shared: &Shared, program: *const (), hooks: Hooks) -> Vec<VcpuRecord> {
     let mut records = Vec::with_capacity(shared.vcpus as usize);
     let all: *const VcpuRecord = records.as_ptr();
     for number in 0..shared.vcpus {
@@ -145,12 +144,8 @@ fn records<W: Door, P: Program<W>>(shared: &Shared, program: &P) -> Vec<VcpuReco
             yield_wanted: AtomicBool::new(false),
             pending: AtomicU32::new(0),
             interrupts_off: AtomicBool::new(false),
-            deliver: deliver::<W, P>,
-            hint: hint::<W, P>,
-            truth: truth::<W, P>,
-            progress: progress::<W, P>,
-            was_away: was_away::<W, P>,
-            program: ptr::from_ref(program).cast(),
+            hooks,
+            program,
         });
     }
     records

@@ -18,7 +18,7 @@ mod stacks;
 mod vcpu;
 
 use std::fs::OpenOptions;
-use std::io;
+use std::{io, ptr};
 
 use kvm_ioctls::{Cap, Kvm, VmFd};
 use overlock_world::{Config, Engine, Outcome, Program};
@@ -29,6 +29,7 @@ use self::stacks::Stacks;
 use self::vcpu::KvmVcpu;
 use crate::config::check;
 use crate::engine::{alone, conduct};
+use crate::guest::abi::Hooks;
 use crate::{Error, Yields, signal};
 
 /// The engine on `/dev/kvm`.
@@ -51,22 +52,33 @@ impl Engine for KvmEngine {
         config: &Config,
         program: &P,
     ) -> Result<Outcome<Yields>, Error> {
-        check(config)?;
-        let _alone = alone();
-        let kvm = open()?;
-        vcpu::install_handler()?;
-        // Made before the process's mappings are listed, so that the guest has them.
-        let stacks = Stacks::new(config.vcpus)?;
-        let vm = create_vm(&kvm)?;
-        let mut memory = None;
-        conduct(config, program, signal::kvm(), |records, regions| {
-            memory = Some(GuestMemory::install(&vm, regions)?);
-            records
-                .iter()
-                .map(|record| KvmVcpu::new::<P>(&kvm, &vm, record, stacks.stack(record.number)))
-                .collect()
-        })
+        let hooks = Hooks::of::<Ports, P>();
+        let start = vcpu::start::<P> as *const ();
+        run(config, (ptr::from_ref(program).cast(), hooks), start)
     }
+}
+
+/// Runs a program on vCPUs that begin at the address `start`.
+fn run(
+    config: &Config,
+    program: (*const (), Hooks),
+    start: *const (),
+) -> Result<Outcome<Yields>, Error> {
+    check(config)?;
+    let _alone = alone();
+    let kvm = open()?;
+    vcpu::install_handler()?;
+    // Made before the process's mappings are listed, so that the guest has them.
+    let stacks = Stacks::new(config.vcpus)?;
+    let vm = create_vm(&kvm)?;
+    let mut memory = None;
+    conduct(config, program, signal::kvm(), |records, regions| {
+        memory = Some(GuestMemory::install(&vm, regions)?);
+        records
+            .iter()
+            .map(|record| KvmVcpu::new(&kvm, &vm, record, start, stacks.stack(record.number)))
+            .collect()
+    })
 }
 
 /// Makes a virtual machine, however many signals come meanwhile: the system call waits for every

@@ -27,12 +27,16 @@ mod context;
 mod fault;
 mod thread;
 
+use std::ptr;
+
 use overlock_world::{Config, Engine, Outcome, Program};
 
 pub use self::calls::Calls;
+use self::context::Context;
 use self::thread::Thread;
 use crate::config::check;
 use crate::engine::{alone, conduct};
+use crate::guest::abi::Hooks;
 use crate::{Error, Yields, signal};
 
 /// The engine on OS threads, for machines without `/dev/kvm`.
@@ -55,12 +59,22 @@ impl Engine for ThreadsEngine {
         config: &Config,
         program: &P,
     ) -> Result<Outcome<Yields>, Error> {
-        check(config)?;
-        let _alone = alone();
-        calls::install_handler()?;
-        fault::install_handlers()?;
-        conduct(config, program, signal::threads(), |records, _| {
-            Ok(records.iter().map(Thread::new::<P>).collect())
-        })
+        let hooks = Hooks::of::<Calls, P>();
+        run(config, (ptr::from_ref(program).cast(), hooks), thread::body::<P>)
     }
+}
+
+/// Runs a program whose threads do `body`.
+fn run(
+    config: &Config,
+    program: (*const (), Hooks),
+    body: extern "C" fn(&Context),
+) -> Result<Outcome<Yields>, Error> {
+    check(config)?;
+    let _alone = alone();
+    calls::install_handler()?;
+    fault::install_handlers()?;
+    conduct(config, program, signal::threads(), |records, _| {
+        Ok(records.iter().map(|_| Thread { body }).collect())
+    })
 }

@@ -40,6 +40,7 @@ impl Clock {
     }
 
     /// Nanoseconds since the start, on the host.
+    #[inline]
     #[must_use]
     pub fn now_ns(&self) -> u64 {
         self.ns(ticks())

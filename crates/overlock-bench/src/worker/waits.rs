@@ -44,8 +44,6 @@ struct Group<M> {
 }
 
 impl<M: Monitor> Place for Group<M> {
-    const SHARES: bool = false;
-
     fn updates(&self) -> u64 {
         self.counter.load(Relaxed)
     }
@@ -163,7 +161,7 @@ pub(crate) fn run<M: Monitor>(spec: &RunSpec) -> io::Result<RunSample> {
 }
 
 /// The loop of thread `index` until the window is over.
-fn work_loop<M: Monitor>(shared: &Shared<Group<M>>, index: usize) {
+fn work_loop<M: Monitor>(shared: &Shared<Vec<Group<M>>>, index: usize) {
     let spec = &shared.spec;
     let member = Member::new(spec.task, index, spec.threads);
     let group = &shared.cells[member.group];

@@ -121,7 +121,17 @@ pub(crate) struct VcpuRecord {
     pub(crate) pending: AtomicU32,
     /// Interrupts must not be delivered.
     pub(crate) interrupts_off: AtomicBool,
-    /// Delivers the pending interrupts; made for the program that runs.
+    /// What is called of the program that runs.
+    pub(crate) hooks: Hooks,
+    /// The program that runs.
+    pub(crate) program: *const (),
+}
+
+/// The functions of a vCPU that are made for the program that runs. Nothing else of a run is.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Hooks {
+    /// Delivers the pending interrupts.
     pub(crate) deliver: extern "C" fn(&VcpuRecord),
     /// Returns whom this vCPU waits for, as the guest publishes it, and as it is; the host calls
     /// it.
@@ -132,8 +142,6 @@ pub(crate) struct VcpuRecord {
     /// Tells the program that the vCPU was without a processor, and from when to when; the host
     /// calls it.
     pub(crate) was_away: fn(&VcpuRecord, u64, u64),
-    /// The program that runs.
-    pub(crate) program: *const (),
 }
 
 // SAFETY: the pointers are written before any vCPU starts, point to memory that outlives the run

@@ -8,7 +8,7 @@ use overlock::platform::Platform;
 use overlock_world::clock::ticks;
 use overlock_world::{Hint, Program, Vcpu};
 
-use super::abi::{Call, VcpuRecord};
+use super::abi::{Call, Hooks, VcpuRecord};
 pub(crate) use super::call::{CallNumber, Door, Record};
 use super::platform::Guest;
 
@@ -154,13 +154,26 @@ pub(crate) fn begin<W: Door, P: Program<W>>(program: &P) {
     program.run(Vcpu::current());
 }
 
+impl Hooks {
+    /// Those of program `P` in world `W`.
+    pub(crate) fn of<W: Door, P: Program<W>>() -> Self {
+        Self {
+            deliver: deliver::<W, P>,
+            hint: hint::<W, P>,
+            truth: truth::<W, P>,
+            progress: progress::<W, P>,
+            was_away: was_away::<W, P>,
+        }
+    }
+}
+
 /// Delivers pending interrupts until there are none. Runs on the vCPU, on top of the program.
 ///
 /// The host has found `pending` set and `interrupts_off` clear, and has stopped the vCPU at some
 /// instruction. An interrupt that arrives while this runs finds `interrupts_off` set; the load of
 /// `pending` that follows the clearing sees it, or the host does at the exit that its arrival
 /// causes.
-pub(crate) extern "C" fn deliver<W: Door, P: Program<W>>(record: &VcpuRecord) {
+extern "C" fn deliver<W: Door, P: Program<W>>(record: &VcpuRecord) {
     // SAFETY: the engine made this function for the program it runs, and `program` points to it.
     let program = unsafe { &*record.program.cast::<P>() };
     while record.deliverable() {
@@ -176,25 +189,25 @@ pub(crate) extern "C" fn deliver<W: Door, P: Program<W>>(record: &VcpuRecord) {
 }
 
 /// Asks the program for the hint that it publishes about a vCPU's wait. Runs on the host.
-pub(crate) fn hint<W: Door, P: Program<W>>(record: &VcpuRecord) -> Hint {
+fn hint<W: Door, P: Program<W>>(record: &VcpuRecord) -> Hint {
     // SAFETY: the engine made this function for the program it runs, and `program` points to it.
     unsafe { &*record.program.cast::<P>() }.hint(record.number)
 }
 
 /// Asks the program which vCPU a vCPU really waits for. Runs on the host.
-pub(crate) fn truth<W: Door, P: Program<W>>(record: &VcpuRecord) -> Hint {
+fn truth<W: Door, P: Program<W>>(record: &VcpuRecord) -> Hint {
     // SAFETY: as in `hint`.
     unsafe { &*record.program.cast::<P>() }.truth(record.number)
 }
 
 /// Asks the program how many waits of a vCPU have ended. Runs on the host.
-pub(crate) fn progress<W: Door, P: Program<W>>(record: &VcpuRecord) -> u64 {
+fn progress<W: Door, P: Program<W>>(record: &VcpuRecord) -> u64 {
     // SAFETY: as in `hint`.
     unsafe { &*record.program.cast::<P>() }.progress(record.number)
 }
 
 /// Tells the program that a vCPU was without a processor. Runs on the host.
-pub(crate) fn was_away<W: Door, P: Program<W>>(record: &VcpuRecord, since_ns: u64, until_ns: u64) {
+fn was_away<W: Door, P: Program<W>>(record: &VcpuRecord, since_ns: u64, until_ns: u64) {
     // SAFETY: the engine made this function for the program it runs, and `program` points to it.
     let program = unsafe { &*record.program.cast::<P>() };
     program.was_away(record.number, since_ns, until_ns);

@@ -165,7 +165,7 @@ impl Turn<'_> {
         self.vcpus.posts[vcpu as usize].sample.store(false, Relaxed);
         let record = &self.vcpus.records[vcpu as usize];
         let found = spin_loops::loop_at(self.vcpus.code, rip);
-        let found = found.map(|pause| (pause, (record.progress)(record)));
+        let found = found.map(|pause| (pause, (record.hooks.progress)(record)));
         let guest = &mut self.state.guests[vcpu as usize];
         let spins = found.is_some() && found == guest.last_loop;
         guest.last_loop = found;
@@ -181,7 +181,7 @@ impl Turn<'_> {
         let known = |name: Option<u32>| name.filter(|&name| name != vcpu).map(Vcpu);
         let told =
             |hint: Hint| SpinHint { holder: known(hint.holder), waiters: hint.waiters.map(known) };
-        let (hint, truth) = (told((record.hint)(record)), told((record.truth)(record)));
+        let (hint, truth) = (told((record.hooks.hint)(record)), told((record.hooks.truth)(record)));
         self.tell(Event::LongSpin { spin: Spin { vcpu: Vcpu(vcpu), source, hint, truth } });
     }
 
@@ -340,7 +340,7 @@ impl Turn<'_> {
         }
         let stolen = usage.steal.0 - record.steal_ns.swap(usage.steal.0, Relaxed);
         if stolen > 0 {
-            (record.was_away)(record, self.now.saturating_sub(stolen), self.now);
+            (record.hooks.was_away)(record, self.now.saturating_sub(stolen), self.now);
         }
     }
 }

@@ -91,7 +91,7 @@ pub(crate) extern "C" fn entry() {
         "ret {red_zone}",
         area = const AREA,
         state = const EXTENDED_STATE,
-        deliver = const std::mem::offset_of!(VcpuRecord, deliver),
+        deliver = const std::mem::offset_of!(VcpuRecord, hooks.deliver),
         red_zone = const RED_ZONE,
     )
 }

@@ -74,14 +74,15 @@ pub(crate) struct KvmVcpu {
 }
 
 impl KvmVcpu {
-    /// Makes a vCPU that will run `P` on `stack`, with `record` at its GS base.
+    /// Makes a vCPU that begins at `start` on `stack`, with `record` at its GS base.
     ///
     /// # Errors
     /// [`Error::Refused`] if KVM refuses.
-    pub(crate) fn new<P: Program<Ports>>(
+    pub(crate) fn new(
         kvm: &Kvm,
         vm: &VmFd,
         record: &VcpuRecord,
+        start: *const (),
         stack: Stack,
     ) -> Result<Self, Error> {
         let number = record.number;
@@ -100,7 +101,7 @@ impl KvmVcpu {
             offered.map_or(3, |leaf| u64::from(leaf.eax)) & interrupt::EXTENDED_STATE;
         fd.set_xcrs(&extended).map_err(refused("enable its vector registers"))?;
         fd.set_regs(&kvm_regs {
-            rip: start::<P> as *const () as u64,
+            rip: start as u64,
             rdi: record.program as u64,
             // As after a call: the return address lies below a multiple of 16.
             rsp: stack.top - 8,
@@ -256,7 +257,7 @@ fn refusal(vcpu: u32, attempt: &'static str, error: kvm_ioctls::Error) -> Error 
 }
 
 /// The first instruction of every vCPU.
-extern "C" fn start<P: Program<Ports>>(program: &P) -> ! {
+pub(crate) extern "C" fn start<P: Program<Ports>>(program: &P) -> ! {
     begin::<Ports, P>(program);
     loop {
         call::<Ports>(Call::Finished, [0, 0]);

@@ -177,7 +177,7 @@ impl Context {
     pub(super) fn interrupt(&self) {
         let record = self.record();
         if record.deliverable() {
-            (record.deliver)(record);
+            (record.hooks.deliver)(record);
         }
     }
 

@@ -10,7 +10,6 @@ use super::context::{Context, Left};
 use super::fault;
 use crate::Error;
 use crate::engine::Runner;
-use crate::guest::abi::VcpuRecord;
 use crate::guest::door::begin;
 use crate::host::Host;
 use crate::host::state::{Exit, Next};
@@ -18,14 +17,8 @@ use crate::host::state::{Exit, Next};
 /// A vCPU that has not started.
 #[derive(Debug)]
 pub(crate) struct Thread {
-    body: extern "C" fn(&Context),
-}
-
-impl Thread {
-    /// Makes a thread that will run `P` as the vCPU of a record.
-    pub(crate) fn new<P: Program<Calls>>(_record: &VcpuRecord) -> Self {
-        Self { body: body::<P> }
-    }
+    /// Runs the program as the vCPU of a context's record.
+    pub(crate) body: extern "C" fn(&Context),
 }
 
 impl Runner for Thread {
@@ -54,7 +47,7 @@ fn tell_end(context: &Context) {
 }
 
 /// Runs the program. The only entry.
-extern "C" fn body<P: Program<Calls>>(context: &Context) {
+pub(crate) extern "C" fn body<P: Program<Calls>>(context: &Context) {
     // SAFETY: the record was made for a program of this type, which outlives the run.
     let program = unsafe { &*context.record().program.cast::<P>() };
     if context.exit(Exit::Ready) == Next::Leave {

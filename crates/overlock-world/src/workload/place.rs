@@ -44,12 +44,14 @@ impl Place {
     }
 
     /// The lock that it waits for, and since when.
+    #[inline]
     pub(crate) fn waits_for(&self) -> Option<(usize, u64)> {
         let word = self.word.load(Relaxed);
         (word % 2 == 1).then(|| (word as usize / 2, self.since_ns.load(Relaxed)))
     }
 
     /// The lock that it holds.
+    #[inline]
     pub(crate) fn held(&self) -> Option<usize> {
         let word = self.word.load(Relaxed);
         (word != 0 && word.is_multiple_of(2)).then(|| word as usize / 2 - 1)
