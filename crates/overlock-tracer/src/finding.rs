@@ -7,7 +7,7 @@ use crate::symbols::{Frame, Symbols};
 use crate::tracer::Tracer;
 use crate::word::Word;
 use overlock_trace::{
-    BlockedIn, Class, Cure, End, HolderNs, NOTICEABLE, Report, Site, SiteReport, Verdict,
+    BlockedIn, Class, Cure, End, HolderNs, NOTICEABLE, Report, Site, SiteReport, Verdict, share,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -233,6 +233,25 @@ impl Findings {
         if unseen_share >= NOTICEABLE && self.verdict.cure == Cure::LeaveLocks {
             self.verdict.cure = Cure::LookCloser;
         }
+    }
+
+    /// Returns the share of all processor time in a loop, by samples.
+    #[must_use]
+    pub fn cpu_share(&self, one: &Loop) -> f64 {
+        let ns = one.samples.saturating_mul(self.report.sample_ns);
+        share(ns, self.report.time.running).min(1.0)
+    }
+
+    /// Returns whether threads were not seen for most of their time.
+    #[must_use]
+    pub fn is_unseen(&self) -> bool {
+        self.report.time.unknown > self.report.time.total() / 2
+    }
+
+    /// Returns whether what was not seen may be worth more than what was.
+    #[must_use]
+    pub fn misses_all(&self) -> bool {
+        self.verdict.lock_share < NOTICEABLE && self.unseen_share >= NOTICEABLE
     }
 }
 

@@ -7,7 +7,6 @@ mod bursts;
 mod calls;
 mod chrome;
 mod coarse;
-mod diagnosis;
 mod drain;
 mod finding;
 mod firefox;
@@ -34,7 +33,6 @@ mod tracer;
 mod window;
 mod word;
 
-pub use diagnosis::percent;
 pub use finding::{Finding, Findings, Loop};
 pub use folded::lines as folded;
 pub use kind::Kind;

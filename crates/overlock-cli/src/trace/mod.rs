@@ -5,8 +5,11 @@
 //! the program is started, and the findings are told.
 
 mod args;
+mod diagnosis;
 mod rows;
 mod show;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use args::TraceArgs;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What was found, as records for programs.
 
+use super::diagnosis::diagnosis;
 use overlock_trace::{Class, HolderNs};
 use overlock_tracer::{Finding, Findings, Stint, Window};
 use overlock_world::row::TimelineRow;
@@ -29,7 +30,7 @@ fn summary(found: &Findings, source: &str) -> Value {
     json!({
         "kind": "trace-summary",
         "source": source,
-        "diagnosis": found.diagnosis(),
+        "diagnosis": diagnosis(found),
         "cure": found.verdict.cure.name(),
         "threads": found.report.threads,
         "elapsed_ns": found.report.elapsed_ns,

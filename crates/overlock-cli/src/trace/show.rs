@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The diagnosis, and the tables behind it.
 
+use super::diagnosis::{advice, diagnosis, percent};
 use crate::table::Table;
 use crate::units;
 use overlock_trace::{Class, share};
-use overlock_tracer::{Finding, Findings, percent};
+use overlock_tracer::{Finding, Findings};
 
 /// Says what was found; the first line is the diagnosis.
 pub(crate) fn text(found: &Findings, top: usize) -> String {
     if found.report.time.total() == 0 {
-        return found.diagnosis();
+        return diagnosis(found);
     }
-    let mut lines = vec![found.diagnosis(), found.advice()];
+    let mut lines = vec![diagnosis(found), advice(found)];
     lines.extend(evidence(found));
     let of = |class| Finding::together(found.waits.iter().filter(|one| one.class == class));
     let locks = of(Class::Lock);
@@ -170,6 +171,3 @@ fn loops_table(found: &Findings, top: usize) -> String {
     }
     table.to_string()
 }
-
-#[cfg(test)]
-mod tests;

@@ -4,10 +4,11 @@
 use std::collections::BTreeSet;
 
 use overlock_trace::What::{Born, Exit, In, Out, Sample, Wait, WaitEnd, Wake, WakeEnd, Woken};
-use overlock_trace::{Analysis, Class, Event, Limits, Off, Reason, Site, Verdict, What};
+use overlock_trace::{Analysis, Class, Cure, Event, Limits, Off, Reason, Site, Verdict, What};
 use overlock_tracer::{Finding, Findings, Kind, Loop};
 
-use super::text;
+use super::diagnosis::{advice, diagnosis};
+use super::show::text;
 
 /// What was said.
 fn kept(name: &str) -> String {
@@ -140,4 +141,21 @@ fn looks_name_sources_that_know_more_holders() {
     assert!(text(&found, 10).contains("Watch for longer"), "{}", text(&found, 10));
     found.is_by_looks = true;
     assert!(text(&found, 10).contains("--source preload"), "{}", text(&found, 10));
+}
+
+/// What is said and what is advised are of one reason: the first that explains the others.
+#[test]
+fn a_gap_is_explained_by_one_reason() {
+    let mut found = found(&[&BORN[..], &[(50, A, Exit), (50, B, Exit)]].concat());
+    found.verdict.cure = Cure::LookCloser;
+    let mut gaps = |said: &str, advised: &str, add: fn(&mut Findings)| {
+        add(&mut found);
+        let (diagnosis, advice) = (diagnosis(&found), advice(&found));
+        assert!(diagnosis.contains(said) && advice.contains(advised), "{diagnosis} {advice}");
+    };
+    gaps("holder that is not known", "debug information", |_| ());
+    gaps("holder that is not known", "--source preload", |found| found.is_by_looks = true);
+    gaps("calls of their own", "--source looks", |found| found.unseen_share = 0.5);
+    gaps("Nothing was seen of threads", "first seen", |found| found.report.time.unknown = 1 << 40);
+    gaps("may not see", "as root, or as", |found| found.is_secret = true);
 }
