@@ -59,6 +59,8 @@ pub(crate) struct VcpuState {
     stores_done: u64,
     /// How much work it has left when it gets a pCPU again.
     debt: u64,
+    /// When it is in the guest, on the pCPU it owns.
+    enters_at: u64,
     /// The spin loop in which it is.
     pub(crate) spin: Loop,
     /// Whether it announces that it is in a critical section whose end the host waits for.

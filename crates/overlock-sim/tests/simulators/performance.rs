@@ -10,7 +10,7 @@ use overlock_sim::performance::{Counts, Error, HostProfile, Setup, Simulated, Si
 use overlock_world::experiment::Experiment;
 use overlock_world::locks::{HAND_OVER, LOCKS, PUBLISHED};
 use overlock_world::workload::Profile;
-use overlock_world::{Config, PmTimerRule, Program, Run, Vcpu, Verbs, World as _};
+use overlock_world::{Config, HostScheduler, PmTimerRule, Program, Run, Vcpu, Verbs, World as _};
 
 fn setup(host: &str, seed: u64) -> Setup {
     Setup { host: HostProfile::named(host).unwrap(), seed, seq_cst: false }
@@ -221,6 +221,33 @@ fn a_kick_takes_effect_half_way_and_waking_a_sleeper_takes_the_kicker_longer() {
     setup.run_program(&millis(5, 2, 2), &Odd(body)).expect("a run");
     let [kicks, kicked, again, woken] = times.map(AtomicU64::into_inner);
     assert_eq!([kicked - kicks, again - kicked, woken - kicks], [13_000, 10_000, 55_000]);
+}
+
+/// A vCPU of a Linux host has two others, which compute, preempted in turns before they come into
+/// the guest.
+#[test]
+fn a_vcpu_that_is_preempted_on_its_way_into_the_guest_has_no_more_work_than_before() {
+    let mut setup = setup("e5-2699v3", 1);
+    setup.host.costs.switch.ns = 100_000;
+    let ended_ms = AtomicU64::new(0);
+    let body = |vcpu: Vcpu<Simulated>| {
+        if vcpu.number() == 1 {
+            (0..500).for_each(|turn| vcpu.yield_to(Some(turn % 2 * 2)));
+        } else {
+            for _ in 0..100 {
+                vcpu.work_ns(10_000);
+                // Its time passes only in view of others.
+                vcpu.stopping();
+            }
+            ended_ms.fetch_max(vcpu.now_ns() / 1_000_000, Relaxed);
+        }
+    };
+    let config = Config { scheduler: HostScheduler::Linux35, ..millis(5, 3, 2) };
+    let (outcome, _) = setup.run_program(&config, &Odd(body)).expect("a run");
+    let preempted: u64 = outcome.vcpus.iter().map(|vcpu| vcpu.preemptions).sum();
+    let ended_ms = ended_ms.into_inner();
+    assert!(preempted > 50, "{preempted}");
+    assert!(ended_ms < 10, "after {ended_ms} ms, of which 2 are work and about 3 yields");
 }
 
 #[test]

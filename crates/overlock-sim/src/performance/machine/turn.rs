@@ -165,7 +165,10 @@ impl Machine<'_> {
         let state = &mut vcpus[vcpu as usize];
         let asleep = state.spin.wakes(vcpu, lines);
         state.spin.breaks_off();
-        state.debt = asleep.unwrap_or(state.at).saturating_sub(core.now);
+        // What is left of its way into the guest is not work: the next way is a whole one again. If
+        // it were, vCPUs that are preempted on the way would have ever more to do.
+        let since = core.now.max(state.enters_at);
+        state.debt = asleep.unwrap_or(state.at).saturating_sub(since);
         core.withdraw(vcpu);
         (state.pcpu, state.yield_wanted) = (None, false);
     }
@@ -177,7 +180,8 @@ impl Machine<'_> {
             let after = self.lines.varied(after, &mut self.rng);
             let state = &mut self.vcpus[vcpu as usize];
             (state.pcpu, state.slice_over, state.window_doubled) = (Some(pcpu), None, 0);
-            state.at = self.core.now + after + std::mem::take(&mut state.debt);
+            state.enters_at = self.core.now + after;
+            state.at = state.enters_at + std::mem::take(&mut state.debt);
             self.plan(vcpu);
             self.show(vcpu);
         }
