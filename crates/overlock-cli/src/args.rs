@@ -5,11 +5,11 @@
 
 use crate::bench::BenchArgs;
 use crate::doctor::DoctorArgs;
+use crate::extras::{CompletionsArgs, ManPagesArgs};
 use crate::process::{CompareArgs, RunArgs};
 use crate::reference::ReferenceArgs;
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
-use std::path::PathBuf;
 
 /// Spin locks that survive a lost CPU: measure them, compare them, put them under any program.
 #[derive(Debug, Parser)]
@@ -85,25 +85,6 @@ impl Old {
 pub(crate) struct Anything {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     _words: Vec<OsString>,
-}
-
-/// Print a script that completes this command's flags in a shell.
-#[derive(Debug, Args)]
-#[command(after_help = COMPLETIONS_EXAMPLES)]
-pub(crate) struct CompletionsArgs {
-    /// The shell to complete for
-    pub(crate) shell: clap_complete::Shell,
-}
-
-const COMPLETIONS_EXAMPLES: &str = "\
-Examples:
-  overlock completions bash > completions.bash
-  overlock completions zsh > _overlock";
-
-/// Write manual pages into a folder.
-#[derive(Debug, Args)]
-pub(crate) struct ManPagesArgs {
-    pub(crate) folder: PathBuf,
 }
 
 #[cfg(test)]

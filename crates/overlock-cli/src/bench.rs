@@ -5,8 +5,9 @@
 //! args | experiment.toml ─► Plan ─► Job ─► World ─► Run ─► Rounds ─► Row ─► table | check | verdict
 //! ```
 //!
-//! This file goes from the arguments to a plan in a world, and from the rows to what people read.
-//! `measure.rs` measures; everything after it reads rows.
+//! This file opens the worlds and takes the experiments there, or lets a kernel check itself.
+//! `plan.rs` makes a plan of the arguments, `measure.rs` and `rounds.rs` measure, and what
+//! `conclude.rs` calls reads rows.
 
 mod args;
 mod bounds;

@@ -1,26 +1,44 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What an installed command needs besides itself: completions for shells, and manual pages.
 
-use crate::args::{Cli, CompletionsArgs, ManPagesArgs};
 use crate::outcome::Outcome;
 use crate::output;
 use anyhow::{Context, Result};
-use clap::CommandFactory as _;
+use clap::{Args, Command};
 use clap_mangen::Man;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// Prints a completion script.
-pub(crate) fn completions(args: &CompletionsArgs) -> Result<Outcome> {
+/// Print a script that completes this command's flags in a shell.
+#[derive(Debug, Args)]
+#[command(after_help = COMPLETIONS_EXAMPLES)]
+pub(crate) struct CompletionsArgs {
+    /// The shell to complete for
+    shell: clap_complete::Shell,
+}
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  overlock completions bash > completions.bash
+  overlock completions zsh > _overlock";
+
+/// Write manual pages into a folder.
+#[derive(Debug, Args)]
+pub(crate) struct ManPagesArgs {
+    folder: PathBuf,
+}
+
+/// Prints a completion script for a command.
+pub(crate) fn completions(args: &CompletionsArgs, mut command: Command) -> Result<Outcome> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "overlock", &mut script);
+    clap_complete::generate(args.shell, &mut command, "overlock", &mut script);
     output::print(String::from_utf8(script).context("a completion script is text")?.trim_end())?;
     Ok(Outcome::Fine)
 }
 
-/// Writes a manual page for the command, and one for each sub-command.
-pub(crate) fn man_pages(args: &ManPagesArgs) -> Result<Outcome> {
-    let mut command = Cli::command().disable_help_subcommand(true);
+/// Writes a manual page for a command, and one for each sub-command.
+pub(crate) fn man_pages(args: &ManPagesArgs, command: Command) -> Result<Outcome> {
+    let mut command = command.disable_help_subcommand(true);
     command.build();
     fs::create_dir_all(&args.folder)
         .and_then(|()| {
@@ -31,7 +49,7 @@ pub(crate) fn man_pages(args: &ManPagesArgs) -> Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-fn man_page(command: &clap::Command, folder: &Path) -> io::Result<()> {
+fn man_page(command: &Command, folder: &Path) -> io::Result<()> {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name());
     let man = Man::new(command.clone())
         .title(name.to_uppercase())

@@ -52,8 +52,8 @@ fn main() -> ExitCode {
         Command::Report(args) => report::main(&args),
         Command::Doctor(args) => doctor::main(&args),
         Command::Reference(args) => reference::main(&args),
-        Command::Completions(args) => extras::completions(&args),
-        Command::ManPages(args) => extras::man_pages(&args),
+        Command::Completions(args) => extras::completions(&args, Cli::command()),
+        Command::ManPages(args) => extras::man_pages(&args, Cli::command()),
         Command::SimChild => overlock_worlds::obey().map(|()| Outcome::Fine),
         Command::BenchChild { spec } => {
             overlock_bench::obey(&spec).map(|never| match never {}).map_err(Into::into)

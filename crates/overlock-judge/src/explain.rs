@@ -221,3 +221,61 @@ fn mid(runs: &Point, figure: impl Fn(&Run) -> f64) -> f64 {
 fn percent(part: f64, whole: f64) -> String {
     if whole > 0.0 { format!("{} %", three(100.0 * part / whole)) } else { "-".into() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two runs of 2 s; what is counted once for a point is of both.
+    #[test]
+    fn shares_are_of_what_the_sentences_name() {
+        let losses =
+            |waited_ns, holder_off_ns| Losses { waited_ns, holder_off_ns, ..Losses::default() };
+        let run = Run {
+            seconds: 2.0,
+            ops_per_s: 10.0,
+            cpu_s_per_s: 3.0,
+            spin_s_per_s: 1.0,
+            steal_s_per_s: 2.0,
+            locks: vec![losses(1_000_000_000, 250_000_000), losses(3_000_000_000, 1_500_000_000)],
+            ..Run::default()
+        };
+        let point = Point {
+            lock: "ticket".into(),
+            cpus: Some(8),
+            pcpus: Some(4),
+            locks_count: Some(2),
+            samples: vec![run.clone(), run],
+            exits: [("preemption", 40), ("halt", 60), ("kick", 20)]
+                .map(|(k, n)| (k.into(), n))
+                .into(),
+            yields: [
+                ("directed:lock-holder", 6),
+                ("stayed:holder-running", 2),
+                ("skipped:halted", 4),
+            ]
+            .map(|(code, count)| (code.into(), count))
+            .into(),
+            yield_hits: Some(2),
+            ..Point::default()
+        };
+        assert_eq!(explain(&point).join("\n"), SENTENCES.trim_end());
+    }
+
+    const SENTENCES: &str = "\
+Of 4.00 pCPU seconds in a second 1.00 (25.0 %) went into waiting for the 2 ticket locks, \
+2.00 into everything else that vCPUs did, and 1.00 were idle.
+vCPUs were preempted 10.0 times a second; being ready without a pCPU cost each of them \
+25.0 % of its time.
+vCPUs halted 15.0 times and kicked 5.00 times a second: 2.00 exits for each operation.
+Waits for locks add up to 2.00 s in a second, all vCPUs together; \
+in 43.8 % of that the holder was off CPU; \
+in 0 % of that the lock was free, but could only go to a vCPU off CPU.
+Most waited for: lock 1 1.50 s (50.0 % off CPU), lock 0 0.500 s (25.0 % off CPU).
+The host was asked for a yield 2.00 times a second; \
+in 25.0 % of these the pCPU is known to have gone to the vCPU that was waited for.
+It went to a chosen vCPU: 75.0 %: the preempted holder, as the guest named it.
+It stayed with its owner: 25.0 %: the holder was running, and spinning was right.
+Passed over, each time it was asked: 0.500 x a vCPU that slept until a kick.
+";
+}

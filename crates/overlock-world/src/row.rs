@@ -56,7 +56,7 @@ pub enum Row {
 }
 
 impl Row {
-    /// Returns the point of a row of a point.
+    /// Returns the point, if this row is one.
     #[must_use]
     pub fn point(&self) -> Option<&Point> {
         if let Self::Point(point) = self { Some(point) } else { None }

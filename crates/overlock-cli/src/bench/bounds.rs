@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the checks came to, for people.
+//! Rows judged by the bounds, for people and as further rows.
 
 use crate::output::{self, Sink};
 use anyhow::Result;

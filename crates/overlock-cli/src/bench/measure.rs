@@ -65,7 +65,7 @@ fn groups(
     let mut points = Vec::new();
     for group in &plan.groups {
         let taken = rounds.take(group)?;
-        let made = self::points(group, taken, args, &rounds, sink)?;
+        let made = points_of(group, taken, args, &rounds, sink)?;
         if !made.is_empty() {
             let text = tables::group(&made, world, points.is_empty(), is_long);
             rounds.progress.suspend(|| -> Result<()> {
@@ -95,7 +95,7 @@ fn groups(
 }
 
 /// Returns the points of a group, and writes their timelines.
-fn points(
+fn points_of(
     group: &[Job],
     taken: Taken,
     args: &BenchArgs,
@@ -111,7 +111,7 @@ fn points(
         if let Some(span) = args.timeline.filter(|_| world.has_host()) {
             // Nothing else is taken from this run, because recording takes time.
             let timed = Job { timeline_ns: span.0, ..job.clone() };
-            let of = rounds.once_more(&timed)?;
+            let of = rounds.timeline(&timed)?;
             let row = of.and_then(|run| TimelineRow::of_run(world.name(), job, run, points.last()));
             row.map_or(Ok(()), |row| sink.record(&Row::Timeline(Box::new(row))))?;
         }

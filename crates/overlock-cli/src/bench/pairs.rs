@@ -34,7 +34,7 @@ impl Pairs {
 
     /// Takes a share of the samples of all locks that have not failed.
     pub(super) fn sample(&mut self, world: &dyn World, failures: &[Failure]) -> Result<()> {
-        if self.is_off || interrupt::seen() {
+        if self.pairs.is_empty() || self.is_off || interrupt::seen() {
             return Ok(());
         }
         let has_failed = |lock: &str| failures.iter().any(|of| of.lock.as_deref() == Some(lock));
@@ -48,7 +48,9 @@ impl Pairs {
             Ok(Some(new)) => {
                 samples.into_iter().zip(new).for_each(|(known, new)| known.extend(new));
             }
-            Ok(None) | Err(Failed::Subject(_)) => self.is_off = true,
+            // It has none of any lock.
+            Ok(None) => self.pairs.clear(),
+            Err(Failed::Subject(_)) => self.is_off = true,
             Err(Failed::Cancelled) => {}
             Err(Failed::World(said)) => bail!("{said}"),
         }

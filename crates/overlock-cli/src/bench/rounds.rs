@@ -11,6 +11,7 @@ use crate::interrupt;
 use crate::progress::Progress;
 use crate::shuffle::shuffled;
 use anyhow::{Result, bail};
+use overlock_process::CpuTimes;
 use overlock_world::experiment::Plan;
 use overlock_world::row::Failure;
 use overlock_world::stats::median;
@@ -103,7 +104,7 @@ impl<'a> Rounds<'a> {
                 let job = self.of_round(&group[index], round);
                 self.progress.say(&format!("{job} ({}/{})", round + 1, self.count));
                 if !dropped[index] && !self.has_failed(&job) {
-                    match self.retakes.run(self.world, &job) {
+                    match self.retakes.least_disturbed(|| once(self.world, &job)) {
                         Ok(run) => runs[index].push(run),
                         Err(Failed::Subject(said)) => {
                             dropped[index] = true;
@@ -139,8 +140,8 @@ impl<'a> Rounds<'a> {
         Ok(Taken { runs, floor_ns: median(&floors) })
     }
 
-    /// Runs a job once more after its rounds; returns nothing if it fails or Ctrl-C has come.
-    pub(super) fn once_more(&self, job: &Job) -> Result<Option<Run>> {
+    /// Runs a job with a timeline after its rounds; returns nothing if it fails or Ctrl-C has come.
+    pub(super) fn timeline(&self, job: &Job) -> Result<Option<Run>> {
         self.progress.say(&format!("{job}, timeline"));
         match self.world.run(&self.of_round(job, self.count), interrupt::flag()) {
             Ok(run) => Ok(Some(run)),
@@ -164,4 +165,14 @@ impl<'a> Rounds<'a> {
     fn has_failed(&self, job: &Job) -> bool {
         self.failures.iter().any(|of| of.lock.as_deref() == Some(&*job.lock))
     }
+}
+
+/// Runs a job once. What a real world says nothing of, the hypervisor took from the whole machine.
+fn once(world: &dyn World, job: &Job) -> Result<Run, Failed> {
+    let before = world.is_real().then(CpuTimes::now);
+    let mut run = world.run(job, interrupt::flag())?;
+    if let Some(before) = before.filter(|_| run.steal == 0.0) {
+        run.steal = CpuTimes::now().since(before).steal_share();
+    }
+    Ok(run)
 }

@@ -124,34 +124,8 @@ fn warnings(points: &[Point]) -> impl Iterator<Item = Warning> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::table::tests::kept;
     use super::*;
-
-    /// The rows of a file that the command wrote in the past; of lists in it, most is left out.
-    fn kept() -> Vec<Row> {
-        let text = include_str!("../../../overlock-report/tests/data/2026-11-26-compare.jsonl");
-        let mut rows: Vec<Row> = text.lines().map(|line| Row::parse(line).unwrap()).collect();
-        for row in &mut rows {
-            if let Row::Point(point) = row {
-                point.samples.retain(|run| run.value.is_some());
-            }
-        }
-        rows
-    }
-
-    #[test]
-    fn the_table_of_a_kept_comparison_is_laid_out_again() {
-        let points: Vec<Point> = kept().iter().filter_map(Row::point).cloned().collect();
-        assert_eq!(table(&points, Some("the library")), KEPT);
-    }
-
-    const KEPT: &str = "\
-/usr/bin/sort --parallel=4 /etc/services
-1 round, so no interval; \"of libc\" above 1 is better; the library
-  lock    wall time  of libc  stall  CPU s  RSS MiB
-  libc       969 us     1.00   0 ns   9e-4     17.6
-  hybrid    1.10 ms    0.878   0 ns  0.001     17.6
-  none      1.12 ms    0.866   0 ns  0.001     17.6
-";
 
     #[test]
     fn a_kept_comparison_is_judged_again() {

@@ -178,3 +178,67 @@ impl Rounds<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Typed {
+        #[command(flatten)]
+        args: CompareArgs,
+    }
+
+    /// Asks a comparison of `true` in which threads waited so often.
+    fn ask<T>(waits: u64, question: impl FnOnce(&Rounds<'_>) -> T) -> T {
+        let counters = [("mutex.locks_contended".to_owned(), waits)].into();
+        question(&Rounds {
+            args: &Typed::parse_from(["compare", "true"]).args,
+            rules: Rules { metric: None, any_exit_code: false, timeout: None },
+            target: Target { path: "true".into(), args: Vec::new(), library: None },
+            locks: Vec::new(),
+            expected: None,
+            failures: Vec::new(),
+            progress: Progress::new(0),
+            waits: Waits::new("ticket".into(), Some(counters), Vec::new()),
+            input: Input::Nothing,
+        })
+    }
+
+    /// Three rounds of a second each with libc's locks, and so many seconds with others.
+    fn all(seconds: &[f64], has_waited: bool) -> [Series; 2] {
+        [(LIBC, &[1.0; 3][..]), ("ticket", seconds)].map(|(lock, seconds)| Series {
+            lock: lock.into(),
+            runs: seconds.iter().map(|&seconds| Run { seconds, ..Run::default() }).collect(),
+            has_waited,
+            beaten: false,
+        })
+    }
+
+    #[test]
+    fn a_lock_is_left_out_if_it_is_much_worse_in_each_of_three_rounds() {
+        let beaten = |waits, seconds: &[f64]| {
+            let mut all = all(seconds, true);
+            ask(waits, |rounds| rounds.find_beaten(&mut all));
+            assert!(!all[0].beaten, "the baseline stays");
+            all[1].beaten
+        };
+        assert!(beaten(1, &[5.1, 6.0, 9.0]));
+        assert!(!beaten(1, &[9.0, 4.9, 9.0]), "not in each round");
+        assert!(!beaten(1, &[9.0; 2]), "in too few rounds");
+        assert!(!beaten(1, &[0.1; 3]), "better");
+        assert!(!beaten(0, &[9.0; 3]), "nothing waits");
+    }
+
+    #[test]
+    fn more_rounds_are_pointless_if_nothing_waits_or_varies() {
+        let pointless = |waits, has_waited, seconds: &[f64]| {
+            ask(waits, |rounds| rounds.is_pointless(&all(seconds, has_waited)))
+        };
+        assert!(pointless(0, false, &[1.0, 2.0]));
+        assert!(!pointless(0, true, &[1.0, 2.0]));
+        assert!(!pointless(1, false, &[1.0, 2.0]));
+        assert!(pointless(1, true, &[1.0, 1.0]));
+    }
+}

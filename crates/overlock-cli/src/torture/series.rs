@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One lock's runs, and their results.
+//! The records: all runs of one lock so far, and a run that went wrong.
 
 use crate::output::Sink;
 use overlock::counters::Event;
