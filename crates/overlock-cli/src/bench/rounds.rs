@@ -98,7 +98,9 @@ impl<'a> Rounds<'a> {
             if let Some(floor) = group.first().and_then(|job| self.world.floor(job)) {
                 let floor = self.of_round(&floor, round);
                 let run = self.world.run(&floor, interrupt::flag());
-                floors.extend(run.ok().map(|run| 1e9 / run.ops_per_s));
+                // A busy machine may leave it no time at all.
+                let run = run.ok().filter(|run| run.ops_per_s > 0.0);
+                floors.extend(run.map(|run| 1e9 / run.ops_per_s));
             }
             for index in shuffled(group.len(), self.seed, round) {
                 let job = self.of_round(&group[index], round);
