@@ -270,8 +270,8 @@ const PUBLISHED: [(&str, &[&str]); 9] = [
     ("s2-oltp", &[]),
     ("s2-ebizzy", &["--seconds", "0.02"]),
     ("s3", &["--runs", "1", "--seconds", "0.01"]),
-    ("s4-36-cores", &[]),
-    ("s4-16-cores", &["--runs", "1", "--seconds", "0.1"]),
+    ("s4-36-cores", &["--seconds", "0.2"]),
+    ("s4-16-cores", &["--runs", "1"]),
     ("s4-micro", &["--seconds", "0.25"]),
     ("s5", &["--runs", "1", "--seconds", "0.02"]),
 ];

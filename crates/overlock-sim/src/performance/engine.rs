@@ -221,7 +221,7 @@ impl World for Simulator {
             _ => setup.run(&config, &job.profile, lock.built),
         };
         match ran {
-            Ok(_) if cancel.load(Relaxed) => Err(Failed::Cancelled),
+            Ok(_) | Err(Error::Runaway { .. }) if cancel.load(Relaxed) => Err(Failed::Cancelled),
             Ok((run, _)) => Ok(run),
             Err(error @ (Error::Panicked { .. } | Error::Runaway { .. })) => {
                 Err(Failed::Subject(error.to_string()))

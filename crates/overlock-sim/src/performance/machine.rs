@@ -59,7 +59,7 @@ pub(crate) struct VcpuState {
     stores_done: u64,
     /// How much work it has left when it gets a pCPU again.
     debt: u64,
-    /// When it is in the guest, on the pCPU it owns.
+    /// When its last entry into the guest ends, or has ended.
     enters_at: u64,
     /// The spin loop in which it is.
     pub(crate) spin: Loop,
@@ -126,6 +126,9 @@ const LOOK_EVERY_EVENTS: u64 = 1 << 16;
 /// How many nanoseconds of virtual time pass at most between two such checks: a vCPU that is alone
 /// needs no events.
 const LOOK_EVERY_NS: u64 = 10_000_000;
+/// How many nanoseconds of virtual time the programs of a cancelled run have to return: nobody
+/// waits for its results.
+const CANCELLED_GRACE_NS: u64 = 100_000_000;
 
 /// See the [module documentation](self).
 pub(crate) struct Machine<'run> {
@@ -297,11 +300,14 @@ impl<'run> Machine<'run> {
 
     /// Ends the run now if it has been cancelled.
     fn look_at_cancel(&mut self) {
-        if self.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed))
-            && self.books_at_stop.is_none()
-        {
+        if !self.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
+            return;
+        }
+        if self.books_at_stop.is_none() {
             self.stop_at = self.core.now.max(1);
             self.stop();
+        } else if self.core.now >= self.stop_at + CANCELLED_GRACE_NS {
+            self.given_up = true;
         }
     }
 

@@ -68,6 +68,38 @@ fn a_run_can_be_cancelled() {
     }
 }
 
+/// A user who cancels a run does not wait for the whole grace.
+#[test]
+fn a_cancelled_run_whose_program_does_not_return_is_given_up() {
+    let (cancel, last_ns) = (AtomicBool::new(true), AtomicU64::new(0));
+    let body = |vcpu: Vcpu<Simulated>| {
+        loop {
+            vcpu.work_ns(1_000_000);
+            vcpu.stopping();
+            last_ns.store(vcpu.now_ns(), Relaxed);
+        }
+    };
+    let config = Config { cancel: Some(&cancel), ..millis(5, 2, 1) };
+    let failed = setup("dev-kvm", 1).run_program(&config, &Odd(body)).unwrap_err();
+    assert!(matches!(failed, Error::Runaway { .. }), "{failed}");
+    assert!(last_ns.into_inner() < 200_000_000);
+}
+
+/// A vCPU that keeps its pCPU after an eviction may not have come in yet. If it had a way out of the
+/// guest and back to make up for, this run would not end.
+#[test]
+fn vcpus_that_are_evicted_on_their_way_into_the_guest_have_no_more_work_than_before() {
+    let config = Config {
+        guest_vcpus: 32,
+        scheduler: HostScheduler::Linux35,
+        pause_window: Duration::from_nanos(1_800),
+        policy: "pv-hint",
+        grace: Duration::from_millis(20),
+        ..millis(40, 64, 32)
+    };
+    run(&setup("x7560", 1), &config, "kernbench", "native-ticket");
+}
+
 #[test]
 fn every_lock_and_workload_runs_and_repeats_by_its_seed() {
     let mut differ = 0;

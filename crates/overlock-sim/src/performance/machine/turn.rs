@@ -165,8 +165,8 @@ impl Machine<'_> {
         let state = &mut vcpus[vcpu as usize];
         let asleep = state.spin.wakes(vcpu, lines);
         state.spin.breaks_off();
-        // What is left of its way into the guest is not work: the next way is a whole one again. If
-        // it were, vCPUs that are preempted on the way would have ever more to do.
+        // The rest of an unfinished entry into the guest is not work, because the next entry is
+        // charged in full. As work it would grow with every preemption on the way.
         let since = core.now.max(state.enters_at);
         state.debt = asleep.unwrap_or(state.at).saturating_sub(since);
         core.withdraw(vcpu);
@@ -249,7 +249,10 @@ impl Machine<'_> {
         self.tell(Told::Preempted { vcpu: Vcpu(vcpu) });
         let state = &mut self.vcpus[vcpu as usize];
         if state.pcpu.is_some() {
-            self.delay(vcpu, self.costs.call);
+            // On its way into the guest it has nothing to come out of.
+            if state.enters_at <= self.core.now {
+                self.delay(vcpu, self.costs.call);
+            }
             return self.set_slice(pcpu);
         }
         state.accounts.preemptions += 1;
@@ -260,11 +263,13 @@ impl Machine<'_> {
         }
     }
 
-    /// Takes `ns` from a vCPU that owns its pCPU, and lets it check its lines if it sleeps.
+    /// Keeps a vCPU that owns its pCPU out of the guest for `ns`, and lets it check its lines if it
+    /// sleeps.
     pub(super) fn delay(&mut self, vcpu: u32, ns: u64) {
         self.rouse(vcpu);
-        let state = &mut self.vcpus[vcpu as usize];
-        state.at = state.at.max(self.core.now) + ns;
+        let (state, now) = (&mut self.vcpus[vcpu as usize], self.core.now);
+        state.at = state.at.max(now) + ns;
+        state.enters_at = state.enters_at.max(now) + ns;
         self.plan(vcpu);
     }
 
