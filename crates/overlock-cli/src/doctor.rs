@@ -86,15 +86,16 @@ pub(crate) fn main(args: &DoctorArgs) -> Result<Outcome> {
 /// Checks the engines of virtual CPUs and reports what each says of itself.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 fn engines() -> [Finding; 2] {
-    overlock_worlds::engines().map(|(name, available)| match available {
-        Ok(()) => Finding::new(name, "usable: an engine of `lab`"),
-        Err(why) => Finding::new(name, why).advise(true, "until then `lab` uses the other engine"),
+    overlock_worlds::engines().map(|(name, world, available)| match available {
+        Ok(()) => Finding::new(name, format!("usable: `bench --in {world}`")),
+        Err(why) => Finding::new(name, why)
+            .advise(true, format!("until then there is no `bench --in {world}`")),
     })
 }
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 fn engines() -> [Finding; 1] {
-    [Finding::new("/dev/kvm", "not usable").advise(true, "`lab` needs Linux on x86-64")]
+    [Finding::new("/dev/kvm", "not usable").advise(true, "virtual CPUs need Linux on x86-64")]
 }
 
 fn preload_library() -> Finding {

@@ -51,6 +51,7 @@ mod tests {
         known.sort_unstable();
         assert_eq!(found, known);
     }
+
     #[test]
     fn each_published_figure_that_is_missed_has_its_reason() {
         for (name, text) in BUILT_IN {

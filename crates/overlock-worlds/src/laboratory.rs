@@ -39,9 +39,9 @@ pub(crate) fn engine(note: Note) -> Result<Box<dyn World>> {
     })
 }
 
-/// Returns for each of the laboratory's engines, for `doctor`, whether it is available, and if not,
-/// why.
-pub fn engines() -> [(&'static str, Result<(), String>); 2] {
+/// Returns the laboratory's engines, for `doctor`: what each runs on, its world, and why it is not
+/// available, if it is not.
+pub fn engines() -> [(&'static str, &'static str, Result<(), String>); 2] {
     let said = |open: Result<Box<dyn World>>| open.map(drop).map_err(|error| format!("{error:#}"));
-    [("/dev/kvm", said(kvm())), ("threads as vCPUs", said(parked()))]
+    [("/dev/kvm", "kvm", said(kvm())), ("threads as vCPUs", "parked", said(parked()))]
 }
