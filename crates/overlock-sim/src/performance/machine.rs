@@ -34,6 +34,7 @@ use overlock_world::{Rng, seed_of};
 
 mod background;
 pub(crate) mod calls;
+mod interrupts;
 mod pause;
 mod turn;
 
@@ -126,8 +127,8 @@ const LOOK_EVERY_EVENTS: u64 = 1 << 16;
 /// How many nanoseconds of virtual time pass at most between two such checks: a vCPU that is alone
 /// needs no events.
 const LOOK_EVERY_NS: u64 = 10_000_000;
-/// How many nanoseconds of virtual time the programs of a cancelled run have to return: nobody
-/// waits for its results.
+/// How many nanoseconds of virtual time the programs of a cancelled run, whose results are dropped,
+/// have to return.
 const CANCELLED_GRACE_NS: u64 = 100_000_000;
 
 /// See the [module documentation](self).

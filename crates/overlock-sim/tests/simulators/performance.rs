@@ -85,8 +85,8 @@ fn a_cancelled_run_whose_program_does_not_return_is_given_up() {
     assert!(last_ns.into_inner() < 200_000_000);
 }
 
-/// A vCPU that keeps its pCPU after an eviction may not have come in yet. If it had a way out of the
-/// guest and back to make up for, this run would not end.
+/// A vCPU that keeps its pCPU after an eviction may not have come in yet. If it had a way out of
+/// the guest and back to make up for, this run would not end.
 #[test]
 fn vcpus_that_are_evicted_on_their_way_into_the_guest_have_no_more_work_than_before() {
     let config = Config {
