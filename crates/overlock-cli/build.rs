@@ -8,8 +8,8 @@ fn main() {
     println!("cargo::rerun-if-changed=..");
     println!("cargo::rustc-env=OVERLOCK_COMMIT={}", commit());
     println!("cargo::rustc-env=OVERLOCK_DATE={}", date());
-    // For the tests, in which a library stands in for the one in `overlock-launch`.
-    let build = std::env::var("DEP_OVERLOCK_PRELOAD_BUILD").expect("overlock-launch sets it");
+    // For the tests, in which a library stands in for the one in `overlock-programs`.
+    let build = std::env::var("DEP_OVERLOCK_PRELOAD_BUILD").expect("overlock-programs sets it");
     println!("cargo::rustc-env=OVERLOCK_BUILD={build}");
 }
 

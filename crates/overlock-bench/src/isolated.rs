@@ -8,7 +8,7 @@
 use crate::error::Error;
 use crate::run::{RunSample, RunSpec};
 use crate::subjects::{self, Counted, Entry};
-use overlock_process::{Finished, finish};
+use overlock_programs::{Finished, finish};
 use overlock_world::clock::Stamps;
 use serde::{Deserialize, Serialize};
 use std::convert::Infallible;

@@ -3,7 +3,7 @@
 
 use crate::sched::Sched;
 use crate::steps::Mix;
-use overlock_process::CpuTimes;
+use overlock_programs::CpuTimes;
 use overlock_world::clock::Stamps;
 use overlock_world::{Spent, Task};
 use serde::{Deserialize, Serialize};

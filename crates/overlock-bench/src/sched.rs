@@ -7,7 +7,7 @@
 //! that still waits at the end has waited for longer than the account shows. The kernel samples its
 //! own time by its tick (1 to 10 ms): a rough figure in short runs.
 
-use overlock_process::Usage;
+use overlock_programs::Usage;
 use overlock_world::RunDelay;
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
@@ -86,7 +86,7 @@ mod tests {
     fn a_thread_that_works_uses_a_cpu_and_one_that_sleeps_switches() {
         let (send, receive) = std::sync::mpsc::channel();
         let worker = std::thread::spawn(move || {
-            send.send(overlock_process::thread_id()).unwrap();
+            send.send(overlock_programs::thread_id()).unwrap();
             let start = Instant::now();
             while start.elapsed() < Duration::from_millis(100) {
                 std::hint::spin_loop();

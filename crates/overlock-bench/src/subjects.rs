@@ -10,7 +10,7 @@ use crate::worker::{self, waits};
 use overlock::counters::Uncounted;
 use overlock::platform::{Bias, Biased, Native, Threads, Unbiased};
 use overlock::{ConstLock, Hybrid, Queued, TestAndSet, Ticket};
-use overlock_process::thread_id;
+use overlock_programs::thread_id;
 use std::cell::UnsafeCell;
 use std::io;
 use std::sync::PoisonError;

@@ -41,7 +41,7 @@ use crate::subject::Subject;
 use crate::timeline::{self, Log, Scale, Writer};
 use crate::watch::{Progress, Watch};
 use crate::work::Chain;
-use overlock_process::{CpuTimes, thread_id};
+use overlock_programs::{CpuTimes, thread_id};
 use overlock_world::clock::Stamps;
 use overlock_world::stats::{GRAIN, STALL_NS};
 use overlock_world::{Rng, seed_of};

@@ -8,7 +8,7 @@ use crate::sample::spacing;
 use crate::steps::Mix;
 use crate::subjects::{self, Entry, FLOOR};
 use crate::work::Work;
-use overlock_process::allowed_cpus;
+use overlock_programs::allowed_cpus;
 use overlock_world::clock::Stamps;
 use overlock_world::locks::{Lock, READ_WRITE_PEERS};
 use overlock_world::stats::{Spread, jain};

@@ -99,7 +99,7 @@ fn engines() -> [Finding; 1] {
 }
 
 fn preload_library() -> Finding {
-    match overlock_launch::Library::find().map(|library| library.path) {
+    match overlock_programs::Library::find().map(|library| library.path) {
         Ok(path) => Finding::new("preload library", path.display().to_string()),
         Err(error) => Finding::new("preload library", "not found")
             .advise(true, format!("`run` and `compare` need it: {error:#}")),

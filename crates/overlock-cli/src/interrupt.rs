@@ -3,11 +3,11 @@
 
 use crate::output;
 use anyhow::{Context, Result};
-pub(crate) use overlock_process::interrupt::{clear_line, flag, seen};
+pub(crate) use overlock_programs::interrupt::{clear_line, flag, seen};
 
 /// Starts watching for SIGINT and SIGTERM.
 pub(crate) fn watch() -> Result<()> {
-    overlock_process::interrupt::watch().context("could not watch for Ctrl-C")
+    overlock_programs::interrupt::watch().context("could not watch for Ctrl-C")
 }
 
 /// Tells the user, if Ctrl-C has come, whether there are results.

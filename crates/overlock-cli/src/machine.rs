@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The machine behind the numbers, and how quiet it was.
 
-pub(crate) use overlock_process::CpuTimes;
+pub(crate) use overlock_programs::CpuTimes;
 use overlock_world::clock::Stamps;
 use overlock_world::row::Machine;
 use std::fs;

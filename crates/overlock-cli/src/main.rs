@@ -37,7 +37,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    overlock_launch::obey_as_starter();
+    overlock_programs::obey_as_starter();
     let cli = match Cli::try_parse_from(lock_first(std::env::args_os().collect())) {
         Ok(cli) => cli,
         Err(error) => return explain(error),
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
 /// Makes `run LOCK PROGRAM...` what it is short for: `run --lock LOCK PROGRAM...`.
 fn lock_first(mut args: Vec<OsString>) -> Vec<OsString> {
     let is_lock =
-        |word: &OsString| word.to_str().is_some_and(|w| overlock_launch::known(w).is_ok());
+        |word: &OsString| word.to_str().is_some_and(|w| overlock_programs::known(w).is_ok());
     if args.get(1).is_some_and(|verb| verb == "run") && args.get(2).is_some_and(is_lock) {
         args.insert(2, "--lock".into());
     }

@@ -17,7 +17,7 @@
 use crate::laboratory::engine;
 use crate::options::Note;
 use anyhow::{Context, Result, bail};
-use overlock_process::{interrupt, may_run_on, run_on};
+use overlock_programs::{interrupt, may_run_on, run_on};
 use overlock_sim::performance::{Costs, Figure, HostProfile};
 use overlock_world::clock::{Clock, ticks};
 use overlock_world::experiment::Host;

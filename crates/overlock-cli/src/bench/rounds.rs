@@ -11,7 +11,7 @@ use crate::interrupt;
 use crate::progress::Progress;
 use crate::shuffle::shuffled;
 use anyhow::{Result, bail};
-use overlock_process::CpuTimes;
+use overlock_programs::CpuTimes;
 use overlock_world::experiment::Plan;
 use overlock_world::row::Failure;
 use overlock_world::stats::median;

@@ -18,7 +18,7 @@ use crate::output::{self, Sink};
 use crate::progress::Progress;
 use crate::warnings::Warning;
 use anyhow::{Context, Result, bail};
-use overlock_launch::{
+use overlock_programs::{
     self as launch, Good, Input, LIBC, NONE, Rules, Shared, Target, Trial, Waits, Watch,
 };
 use regex::{Regex, bytes};

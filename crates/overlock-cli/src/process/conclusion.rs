@@ -2,7 +2,7 @@
 //! What the counters of a run mean, in sentences.
 
 use crate::units::{three, time};
-use overlock_launch::{Counted, LONGEST_STALL, Waits, seen_in};
+use overlock_programs::{Counted, LONGEST_STALL, Waits, seen_in};
 use std::path::Path;
 
 /// A program that keeps more CPUs busy than this, without a wait, may spin.

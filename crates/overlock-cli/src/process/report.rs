@@ -9,7 +9,7 @@ use crate::output::{self, Sink};
 use crate::warnings::Warning;
 use anyhow::Result;
 use overlock_judge::{choose, startup};
-use overlock_launch::{LIBC, NONE, Target, Waits};
+use overlock_programs::{LIBC, NONE, Target, Waits};
 use overlock_world::row::{Failure, PROCESS, Point, Row};
 use overlock_world::stats;
 

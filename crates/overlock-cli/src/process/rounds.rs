@@ -12,7 +12,7 @@ use crate::progress::Progress;
 use crate::shuffle::shuffled;
 use anyhow::{Result, bail};
 use overlock_judge::{baseline, rank};
-use overlock_launch::{Good, Input, LIBC, Rules, Shared, Target, Trial, Waits};
+use overlock_programs::{Good, Input, LIBC, Rules, Shared, Target, Trial, Waits};
 use overlock_world::Run;
 use overlock_world::row::{Failure, PROCESS, Point, Programs, Row, SampleRow};
 

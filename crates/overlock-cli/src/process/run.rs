@@ -14,7 +14,7 @@ use crate::outcome::Outcome;
 use crate::output::{self, ResultFile};
 use crate::table::Table;
 use anyhow::{Context, Result, bail};
-use overlock_launch::{self as launch, Counted, Ended, LIBC, NONE, Shared, Target, Watch};
+use overlock_programs::{self as launch, Counted, Ended, LIBC, NONE, Shared, Target, Watch};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;

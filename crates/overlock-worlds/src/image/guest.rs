@@ -5,7 +5,7 @@ use super::machine::{Machine, not_started};
 use super::patience::{AT_MOST, Silence};
 use super::said::Said;
 use anyhow::{Context, Result, anyhow, bail};
-use overlock_process::{Child, GRACE, interrupt};
+use overlock_programs::{Child, GRACE, interrupt};
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};

@@ -7,7 +7,7 @@
 
 use super::cpio::Archive;
 use anyhow::{Context, Result, bail, ensure};
-use overlock_process::{Finished, finish, interrupt};
+use overlock_programs::{Finished, finish, interrupt};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

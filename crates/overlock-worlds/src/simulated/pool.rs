@@ -7,7 +7,7 @@
 
 use super::task::Task;
 use anyhow::{Context, Result, anyhow, bail};
-use overlock_process::{Child, GRACE, interrupt};
+use overlock_programs::{Child, GRACE, interrupt};
 use overlock_world::{Failed, Run};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Write, stdin, stdout};

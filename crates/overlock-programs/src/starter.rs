@@ -197,7 +197,7 @@ fn starter(mut args: impl Iterator<Item = OsString>) -> Option<()> {
     unsafe {
         if parent != 0 {
             libc::setpgid(0, 0);
-            if overlock_process::die_with(parent).is_err() {
+            if crate::die_with(parent).is_err() {
                 libc::_exit(127);
             }
         }

@@ -6,8 +6,8 @@
 
 use crate::others::{Process, processes};
 use crate::starter::{Plan, reap};
+use crate::{Bond, Child};
 use anyhow::{Context, Result};
-use overlock_process::{Bond, Child};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;

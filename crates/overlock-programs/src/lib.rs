@@ -2,9 +2,14 @@
 #![doc = include_str!("../README.md")]
 
 mod bundle;
+mod child;
 mod counts;
+mod cpu_times;
 mod elf;
+mod finish;
+mod groups;
 mod input;
+pub mod interrupt;
 mod kinds;
 mod launch;
 mod library;
@@ -13,10 +18,15 @@ mod others;
 mod starter;
 mod target;
 mod trial;
+mod usage;
 mod waits;
 
+pub use child::{Bond, Child, Exit, GRACE, die_with};
 pub use counts::{Counted, Counts, LONGEST_STALL, Shared};
+pub use cpu_times::{CpuTimes, allowed_cpus, may_run_on, run_on};
 pub use elf::{find, refuse};
+pub use finish::{Finished, finish};
+pub use groups::{end_all, kill_all};
 pub use input::Input;
 pub use kinds::seen_in;
 pub use launch::{Ended, Orphan, orphans, reap_orphans, start};
@@ -26,4 +36,5 @@ pub use others::{Background, Watch};
 pub use starter::{Plan, obey_as_starter};
 pub use target::Target;
 pub use trial::{Good, Rules, Trial};
+pub use usage::{Usage, thread_id};
 pub use waits::Waits;

@@ -5,9 +5,9 @@
 //! built in another way, or from other sources, would pass for those of this one. A release build
 //! contains its library. A debug build finds it beside itself, where cargo puts it.
 
+use crate::interrupt::FileWatch;
 use crate::{bundle, elf};
 use anyhow::{Context, Result, bail};
-use overlock_process::interrupt::FileWatch;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do children end when they should, with all that they have started, and never before?
 
-use overlock_process::{Bond, Child, Finished, finish};
+use overlock_programs::{Bond, Child, Finished, finish};
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};

@@ -5,8 +5,8 @@
 //! first run, into a temporary file. What a person types can't be had twice: at a terminal, each
 //! run reads an empty file, and the user is told.
 
+use crate::interrupt;
 use anyhow::{Context, Result, bail};
-use overlock_process::interrupt;
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
