@@ -7,7 +7,7 @@
 use core::ffi::c_int;
 
 use libc::{CLOCK_MONOTONIC, CLOCK_REALTIME, EINVAL, clockid_t};
-use overlock::platform::clock::ahead_of;
+use overlock::platform::clock::{ahead_of, in_ns as in_ns_of};
 use overlock::platform::{Platform, Threads};
 
 const NS_PER_S: u64 = 1_000_000_000;
@@ -31,7 +31,7 @@ pub(crate) fn on_clock(clock: clockid_t, s: i64, ns: i64) -> Result<u64, c_int> 
         CLOCK_MONOTONIC => on_kernels_clock(s, ns),
         CLOCK_REALTIME => {
             let now = programs(CLOCK_REALTIME);
-            let now = now.tv_sec.saturating_mul(NS_PER_S as i64).saturating_add(now.tv_nsec);
+            let now = in_ns_of(&now);
             // Read last, so that what passes in between makes the deadline later.
             in_ns(s, ns, Threads::now_ns().cast_signed().saturating_sub(now))
         }

@@ -9,7 +9,12 @@
 //! addition to a word in one of several cache lines. The address of the caller's stack chooses the
 //! line, so CPUs seldom share one.
 
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
+// Where no instruction adds 64 bits, a count is as wide as an address, and wraps around.
+#[cfg(target_has_atomic = "64")]
+use core::sync::atomic::AtomicU64 as Count;
+#[cfg(not(target_has_atomic = "64"))]
+use core::sync::atomic::AtomicUsize as Count;
 
 /// Something that happens inside a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,13 +125,13 @@ pub struct Counters {
 
 #[derive(Debug)]
 #[repr(align(64))]
-struct Shard([AtomicU64; Event::ALL.len()]);
+struct Shard([Count; Event::ALL.len()]);
 
 impl Counters {
     /// Counters that have counted nothing.
     #[expect(clippy::new_without_default, reason = "made in a static, never by default")]
     pub const fn new() -> Self {
-        Self { shards: [const { Shard([const { AtomicU64::new(0) }; Event::ALL.len()]) }; SHARDS] }
+        Self { shards: [const { Shard([const { Count::new(0) }; Event::ALL.len()]) }; SHARDS] }
     }
 
     /// Counts one event.
@@ -140,8 +145,9 @@ impl Counters {
     }
 
     /// How often an event has happened, as of some moment between the call and its return.
+    #[allow(clippy::unnecessary_cast, reason = "a count has 32 bits elsewhere")]
     pub fn get(&self, event: Event) -> u64 {
-        self.shards.iter().map(|shard| shard.0[event as usize].load(Relaxed)).sum()
+        self.shards.iter().map(|shard| shard.0[event as usize].load(Relaxed) as u64).sum()
     }
 
     /// All events with their counts.

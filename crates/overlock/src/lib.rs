@@ -44,14 +44,14 @@
 //! Without features the crate is `no_std` and depends on nothing: bring a
 //! [`Platform`](platform::Platform), or use [`platform::Native`].
 //!
-//! * `threads`: [`platform::Threads`] and [`platform::Shared`], for programs on Linux.
+//! * `threads`: [`platform::Threads`] and [`platform::Shared`], for programs on Linux and Android.
 //! * `lock_api`: the raw mutex traits of that crate.
 
 #![no_std]
 
-#[cfg(all(feature = "threads", not(target_os = "linux")))]
+#[cfg(all(feature = "threads", not(any(target_os = "linux", target_os = "android"))))]
 compile_error!(
-    "the feature `threads` of the crate `overlock` needs Linux: a thread halts in a futex"
+    "the feature `threads` of the crate `overlock` needs Linux or Android: a thread halts in a futex"
 );
 
 #[doc(hidden)]
@@ -83,7 +83,7 @@ pub use refresh::Refresh;
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockUpgradableGuard, RwLockWriteGuard};
 
 /// The right mutex for an application: [`Hybrid`] on [`platform::Threads`].
-#[cfg(all(feature = "threads", target_os = "linux"))]
+#[cfg(all(feature = "threads", any(target_os = "linux", target_os = "android")))]
 pub type ThreadMutex<T> = Mutex<T, Hybrid<platform::Threads>>;
 
 /// The guard of a [`ThreadMutex`].
@@ -98,14 +98,14 @@ pub type ThreadMutex<T> = Mutex<T, Hybrid<platform::Threads>>;
 /// let name = ThreadMutex::new("Bernard".to_owned());
 /// assert_eq!(greets(&name.lock()), "Hello, Bernard!");
 /// ```
-#[cfg(all(feature = "threads", target_os = "linux"))]
+#[cfg(all(feature = "threads", any(target_os = "linux", target_os = "android")))]
 pub type ThreadMutexGuard<'a, T> = Guard<'a, T, Hybrid<platform::Threads>>;
 
 /// The right read-write lock for an application: while no writer is about, its readers share no
 /// cache line.
-#[cfg(all(feature = "threads", target_os = "linux"))]
+#[cfg(all(feature = "threads", any(target_os = "linux", target_os = "android")))]
 pub type ThreadRwLock<T> = RwLock<T, platform::Threads, counters::Uncounted, platform::Biased>;
 
 /// The right condition variable for an application.
-#[cfg(all(feature = "threads", target_os = "linux"))]
+#[cfg(all(feature = "threads", any(target_os = "linux", target_os = "android")))]
 pub type ThreadCondvar = Condvar<platform::Threads>;

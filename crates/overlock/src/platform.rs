@@ -35,9 +35,9 @@ mod contract;
 mod costs;
 mod native;
 mod release;
-#[cfg(all(feature = "threads", target_os = "linux"))]
+#[cfg(all(feature = "threads", any(target_os = "linux", target_os = "android")))]
 mod shared;
-#[cfg(all(feature = "threads", target_os = "linux"))]
+#[cfg(all(feature = "threads", any(target_os = "linux", target_os = "android")))]
 mod threads;
 
 pub use bias::{Bias, BiasPace, Unbiased};
@@ -46,10 +46,10 @@ pub(crate) use contract::later;
 pub use costs::Costs;
 pub use native::Native;
 pub use release::{CheapRelease, ReadModifyWrite};
-#[cfg(all(feature = "threads", target_os = "linux"))]
+#[cfg(all(feature = "threads", any(target_os = "linux", target_os = "android")))]
 pub use shared::Shared;
-#[cfg(all(feature = "threads", target_os = "linux"))]
+#[cfg(all(feature = "threads", any(target_os = "linux", target_os = "android")))]
 pub use threads::{Threads, readers::Biased};
-#[cfg(all(feature = "threads", target_os = "linux"))]
+#[cfg(all(feature = "threads", any(target_os = "linux", target_os = "android")))]
 #[doc(hidden)]
 pub use threads::{clock, errno::keep_errno, maps, report, syscall};

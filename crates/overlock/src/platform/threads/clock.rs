@@ -13,6 +13,7 @@
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
+use super::syscall::syscall;
 use super::vdso;
 
 /// `CLOCK_MONOTONIC` in nanoseconds.
@@ -22,10 +23,18 @@ pub(crate) fn now_ns() -> u64 {
 
 /// The time on a clock that always exists, in nanoseconds since its epoch.
 pub fn now_on(clock: libc::clockid_t) -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut now = Time { s: 0, ns: 0 };
     // SAFETY: `now` is writable.
     unsafe { reader()(clock, &raw mut now) };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    now.s as u64 * 1_000_000_000 + now.ns as u64
+}
+
+/// A time as the kernel writes it (`struct __kernel_timespec`). libc's `timespec` has this form only
+/// where its `time_t` has 64 bits, which on 32-bit machines depends on how libc was built.
+#[repr(C)]
+struct Time {
+    s: i64,
+    ns: i64,
 }
 
 /// Returns by how many nanoseconds the kernel's clock is ahead of one that `read` reads and that a
@@ -34,19 +43,24 @@ pub fn now_on(clock: libc::clockid_t) -> u64 {
 /// other clock lags by less than that time, which looks like no change.)
 pub fn ahead_of(clock: libc::clockid_t, read: impl FnOnce() -> libc::timespec) -> i64 {
     let before = now_on(clock).cast_signed();
-    let seen = read();
-    ahead(before, &seen, now_on(clock).cast_signed())
+    let seen = in_ns(&read());
+    ahead(before, seen, now_on(clock).cast_signed())
 }
 
 /// A clock that is the kernel's was read between two readings of the kernel's, however long the
 /// thread had no processor.
-fn ahead(before: i64, seen: &libc::timespec, after: i64) -> i64 {
-    let seen = seen.tv_sec.saturating_mul(1_000_000_000).saturating_add(seen.tv_nsec);
+fn ahead(before: i64, seen: i64, after: i64) -> i64 {
     if (before..=after).contains(&seen) { 0 } else { after.saturating_sub(seen) }
 }
 
+/// A time of libc's in nanoseconds, whatever the width of its fields.
+#[allow(clippy::unnecessary_cast, reason = "the fields have 32 bits elsewhere")]
+pub fn in_ns(time: &libc::timespec) -> i64 {
+    (time.tv_sec as i64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as i64)
+}
+
 /// A function like `clock_gettime`, but that does not touch `errno`.
-type Reader = unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> c_int;
+type Reader = unsafe extern "C" fn(libc::clockid_t, *mut Time) -> c_int;
 
 /// Returns the kernel's function, which the first caller looks up.
 fn reader() -> Reader {
@@ -69,15 +83,38 @@ fn reader() -> Reader {
     reader
 }
 
+/// Whether the kernel's first call has times of 64 bits.
+const IS_WIDE: bool = cfg!(any(target_pointer_width = "64", target_arch = "x86_64"));
+
 /// The kernel's name of the function (vdso(7)).
-const NAME: &[u8] =
-    if cfg!(target_arch = "aarch64") { b"__kernel_clock_gettime" } else { b"__vdso_clock_gettime" };
+const NAME: &[u8] = if cfg!(target_arch = "aarch64") {
+    b"__kernel_clock_gettime"
+} else if IS_WIDE {
+    b"__vdso_clock_gettime"
+} else {
+    b"__vdso_clock_gettime64"
+};
+
+/// The number of `clock_gettime64`, the same on all 32-bit machines (Linux 5.1).
+const CLOCK_GETTIME64: libc::c_long = 403;
 
 /// For processes without a vDSO, such as those under valgrind.
-unsafe extern "C" fn by_system_call(clock: libc::clockid_t, now: *mut libc::timespec) -> c_int {
-    let args = [clock as usize, now.expose_provenance(), 0, 0, 0, 0];
+unsafe extern "C" fn by_system_call(clock: libc::clockid_t, now: *mut Time) -> c_int {
+    let call = |number, now: usize| {
+        // SAFETY: what the caller of this closure passes is writable.
+        unsafe { syscall(number, [clock as usize, now, 0, 0, 0, 0]) as c_int }
+    };
+    let number = if IS_WIDE { libc::SYS_clock_gettime } else { CLOCK_GETTIME64 };
+    let done = call(number, now.expose_provenance());
+    if IS_WIDE || done != -libc::ENOSYS {
+        return done;
+    }
+    let mut narrow = [0_i32; 2];
+    let done = call(libc::SYS_clock_gettime, (&raw mut narrow).expose_provenance());
+    let [s, ns] = narrow.map(i64::from);
     // SAFETY: the caller's `now` is writable.
-    unsafe { super::syscall::syscall(libc::SYS_clock_gettime, args) as c_int }
+    unsafe { now.write(Time { s, ns }) };
+    done
 }
 
 #[cfg(test)]
@@ -93,13 +130,19 @@ mod tests {
         assert_eq!(found.is_some(), !image.is_null(), "the vDSO has no {NAME:?}");
         for clock in [libc::CLOCK_MONOTONIC, libc::CLOCK_REALTIME] {
             let by = |reader: Reader| {
-                let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+                let mut now = Time { s: 0, ns: 0 };
                 // SAFETY: `now` is writable.
                 assert_eq!(unsafe { reader(clock, &raw mut now) }, 0);
-                (now.tv_sec, now.tv_nsec)
+                now.s * 1_000_000_000 + now.ns
             };
-            let times =
-                [libc::clock_gettime, reader(), by_system_call, libc::clock_gettime].map(by);
+            let libcs = || {
+                // SAFETY: zeros are a time.
+                let mut now = unsafe { core::mem::zeroed() };
+                // SAFETY: `now` is writable.
+                assert_eq!(unsafe { libc::clock_gettime(clock, &raw mut now) }, 0);
+                in_ns(&now)
+            };
+            let times = [libcs(), by(reader()), by(by_system_call), libcs()];
             assert!(times.is_sorted(), "{times:?}");
             assert!(now_on(clock) > 0);
         }
@@ -107,17 +150,29 @@ mod tests {
 
     #[test]
     fn only_another_clock_is_ahead() {
-        const YEAR: i64 = 31_536_000;
-        let at = |tv_sec, tv_nsec| libc::timespec { tv_sec, tv_nsec };
-        let (before, after) = (5_000_000_000, 7_000_000_000);
-        for same in [at(5, 0), at(6, 999_999_999), at(7, 0)] {
-            assert_eq!(ahead(before, &same, after), 0);
+        const SECOND: i64 = 1_000_000_000;
+        const YEAR: i64 = 31_536_000 * SECOND;
+        let (before, after) = (5 * SECOND, 7 * SECOND);
+        for same in [before, after - 1, after] {
+            assert_eq!(ahead(before, same, after), 0);
         }
         // The other clock was read at some time in these two seconds, perhaps at their end.
-        assert_eq!(ahead(before, &at(7, 1), after), -1);
-        assert_eq!(ahead(before, &at(4, 999_999_999), after), 2_000_000_001);
-        assert_eq!(ahead(before, &at(7 - YEAR, 0), after), YEAR * 1_000_000_000);
-        assert_eq!(ahead(before, &at(i64::MIN, 0), after), i64::MAX);
+        assert_eq!(ahead(before, after + 1, after), -1);
+        assert_eq!(ahead(before, before - 1, after), 2 * SECOND + 1);
+        assert_eq!(ahead(before, after - YEAR, after), YEAR);
+        assert_eq!(ahead(before, i64::MIN, after), i64::MAX);
+    }
+
+    #[test]
+    fn a_time_of_libcs_has_its_fields_and_saturates() {
+        // SAFETY: zeros are a time.
+        let mut time = unsafe { core::mem::zeroed::<libc::timespec>() };
+        (time.tv_sec, time.tv_nsec) = (-2, 7);
+        assert_eq!(in_ns(&time), -1_999_999_993);
+        let least = !0 << (size_of_val(&time.tv_sec) * 8 - 1);
+        (time.tv_sec, time.tv_nsec) = (least, 0);
+        let expected = (i128::from(least) * 1_000_000_000).max(i64::MIN.into());
+        assert_eq!(i128::from(in_ns(&time)), expected);
     }
 
     #[test]

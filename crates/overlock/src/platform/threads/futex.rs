@@ -9,6 +9,9 @@ use core::sync::atomic::AtomicU32;
 
 use super::syscall::syscall;
 
+/// Not in libc's crate for Android.
+const FUTEX_BITSET_MATCH_ANY: u32 = u32::MAX;
+
 /// Which threads can meet at the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
@@ -27,15 +30,30 @@ impl Scope {
     }
 }
 
+/// A time as these calls take it: on a 32-bit machine in 32 bits, whatever libc's `time_t` is.
+#[repr(C)]
+struct Time {
+    s: Long,
+    ns: Long,
+}
+
+#[cfg(any(target_pointer_width = "64", target_arch = "x86_64"))]
+type Long = i64;
+#[cfg(not(any(target_pointer_width = "64", target_arch = "x86_64")))]
+type Long = i32;
+
+impl Time {
+    /// A time that does not fit is moved to the end of what does: the wait may return early (P2).
+    fn of(ns: u64) -> Self {
+        let s = Long::try_from(ns / 1_000_000_000).unwrap_or(Long::MAX);
+        Self { s, ns: (ns % 1_000_000_000) as Long }
+    }
+}
+
 /// Sleeps while `word` holds `expected`, until woken or until `CLOCK_MONOTONIC` reaches
 /// `deadline_ns`. May return early.
 pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>, scope: Scope) {
-    let until = deadline_ns.map(|at| libc::timespec {
-        // Where `time_t` has 32 bits, a later deadline is moved to its end; the wait may return
-        // early (P2).
-        tv_sec: libc::time_t::try_from(at / 1_000_000_000).unwrap_or(libc::time_t::MAX),
-        tv_nsec: (at % 1_000_000_000) as _,
-    });
+    let until = deadline_ns.map(Time::of);
     let until = until.as_ref().map_or(ptr::null(), ptr::from_ref);
     let operation = libc::FUTEX_WAIT_BITSET | scope.flag();
     // SAFETY: `word` is a live, aligned 32-bit word, which the kernel only reads; `until` is null
@@ -50,7 +68,7 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>, sc
                 expected as usize,
                 until.expose_provenance(),
                 0,
-                libc::FUTEX_BITSET_MATCH_ANY as u32 as usize,
+                FUTEX_BITSET_MATCH_ANY as usize,
             ],
         );
     }
@@ -68,8 +86,7 @@ pub(crate) fn wake(word: *const AtomicU32, most: i32, scope: Scope) {
 
 /// Sleeps for `ns` nanoseconds, or until a signal.
 pub(crate) fn nap(ns: u64) {
-    let time =
-        libc::timespec { tv_sec: (ns / 1_000_000_000) as _, tv_nsec: (ns % 1_000_000_000) as _ };
+    let time = Time::of(ns);
     // SAFETY: `time` is a valid timespec, and the null pointer says that the remaining time is not
     // wanted. (The function nanosleep would be a cancellation point, and a cancelled thread would
     // unwind out of a lock operation.)

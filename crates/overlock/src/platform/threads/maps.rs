@@ -60,10 +60,13 @@ fn find(address: usize) -> Option<bool> {
 /// Those can't be split, so that madvise(2) refuses advice about a small page of them. The advice
 /// is one that this page can't have had: otherwise the child would not have the page.
 fn probe(address: usize) -> bool {
+    /// Not in libc's crate for Android.
+    const MREMAP_MAYMOVE: usize = 1;
+
     // SAFETY: reads a value that the kernel has passed.
     let size = unsafe { libc::getauxval(libc::AT_PAGESZ) } as usize;
     let page = address & !(size - 1);
-    let again = [page, 0, size, libc::MREMAP_MAYMOVE as usize, 0, 0];
+    let again = [page, 0, size, MREMAP_MAYMOVE, 0, 0];
     // SAFETY: nothing is unmapped: the old size is zero, and the kernel chooses the new place.
     match syscall::result(unsafe { syscall(libc::SYS_mremap, again) }) {
         Ok(second) => {

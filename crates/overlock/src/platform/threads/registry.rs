@@ -206,7 +206,7 @@ fn known_key() -> Option<libc::pthread_key_t> {
     // ORDERING: Acquire, with the Release in `make_key`: the key exists.
     match KEY.load(Acquire) {
         0 | GONE => None,
-        key => Some(key - 1),
+        key => Some((key - 1) as _),
     }
 }
 
@@ -231,12 +231,12 @@ fn make_key() -> Option<libc::pthread_key_t> {
         return None;
     }
     // ORDERING: Release publishes the key; Acquire takes the winner's key.
-    match KEY.compare_exchange(0, key + 1, AcqRel, Acquire) {
+    match KEY.compare_exchange(0, key as u32 + 1, AcqRel, Acquire) {
         Ok(_) => Some(key),
         Err(theirs) => {
             // SAFETY: no other thread has seen this key.
             unsafe { libc::pthread_key_delete(key) };
-            (theirs != GONE).then_some(theirs - 1)
+            (theirs != GONE).then_some((theirs - 1) as _)
         }
     }
 }

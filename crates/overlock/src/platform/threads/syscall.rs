@@ -75,12 +75,13 @@ pub unsafe fn syscall(number: libc::c_long, args: [usize; 6]) -> isize {
     not(miri)
 )))]
 pub unsafe fn syscall(number: libc::c_long, args: [usize; 6]) -> isize {
-    super::errno::keep_errno(|| {
+    use super::errno::{keep_errno, location};
+    keep_errno(|| {
         let [a, b, c, d, e, f] = args;
         // SAFETY: the caller's.
         match unsafe { libc::syscall(number, a, b, c, d, e, f) } {
             // SAFETY: always points to the calling thread's `errno`.
-            -1 => -(unsafe { *libc::__errno_location() } as isize),
+            -1 => -(unsafe { *location() } as isize),
             result => result as isize,
         }
     })
@@ -112,8 +113,12 @@ mod tests {
     fn six_arguments_arrive_in_their_places() {
         let (size, flags) = (4096, (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize);
         let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+        #[cfg(target_pointer_width = "64")]
+        use libc::SYS_mmap;
+        #[cfg(target_pointer_width = "32")]
+        use libc::SYS_mmap2 as SYS_mmap;
         // SAFETY: a new mapping at a place that the kernel chooses.
-        let page = unsafe { syscall(libc::SYS_mmap, [0, size, access, flags, usize::MAX, 0]) };
+        let page = unsafe { syscall(SYS_mmap, [0, size, access, flags, usize::MAX, 0]) };
         let page = core::ptr::with_exposed_provenance_mut::<u8>(result(page).expect("memory"));
         // SAFETY: mapped above, and used by nothing else.
         unsafe { page.add(size - 1).write(7) };

@@ -6,15 +6,57 @@
 
 use core::ffi::CStr;
 
-use libc::{EI_CLASS, ELFCLASS64, Elf64_Ehdr, Elf64_Phdr, Elf64_Sym, PT_DYNAMIC, PT_LOAD};
+#[cfg(target_pointer_width = "32")]
+use libc::Elf32_Phdr as Segment;
+#[cfg(target_pointer_width = "64")]
+use libc::Elf64_Phdr as Segment;
+use libc::{PT_DYNAMIC, PT_LOAD};
+
+/// The header of an image of either class. (libc's crate has it for Linux, but not for Android.)
+#[repr(C)]
+struct Header {
+    ident: [u8; 16],
+    _kind: [u16; 2],
+    _version: u32,
+    _entry: usize,
+    segments: usize,
+    _sections: usize,
+    _flags: u32,
+    _sizes: [u16; 2],
+    count: u16,
+}
+
+#[cfg(target_pointer_width = "32")]
+#[repr(C)]
+struct Symbol {
+    name: u32,
+    value: usize,
+    _size: usize,
+    _kind: [u8; 2],
+    section: u16,
+}
+
+#[cfg(target_pointer_width = "64")]
+#[repr(C)]
+struct Symbol {
+    name: u32,
+    _kind: [u8; 2],
+    section: u16,
+    value: usize,
+    _size: usize,
+}
+
+/// Where the header says of which class the image is: ours, by the width of addresses.
+const EI_CLASS: usize = 4;
+const CLASS: u8 = if cfg!(target_pointer_width = "64") { 2 } else { 1 };
 
 /// An entry of the dynamic section: a tag and an address.
-type Dynamic = [u64; 2];
+type Dynamic = [usize; 2];
 
-const DT_NULL: u64 = 0;
-const DT_HASH: u64 = 4;
-const DT_STRTAB: u64 = 5;
-const DT_SYMTAB: u64 = 6;
+const DT_NULL: usize = 0;
+const DT_HASH: usize = 4;
+const DT_STRTAB: usize = 5;
+const DT_SYMTAB: usize = 6;
 
 /// Returns the address of a function in an image, if both exist.
 ///
@@ -22,7 +64,7 @@ const DT_SYMTAB: u64 = 6;
 /// `image` is null, or the vDSO of this process.
 pub(super) unsafe fn function(image: *const u8, wanted: &[u8]) -> Option<*const ()> {
     // SAFETY: the image begins with a header, whose first bytes are the same for all classes.
-    if image.is_null() || unsafe { *image.add(EI_CLASS) } != ELFCLASS64 {
+    if image.is_null() || unsafe { (*image.cast::<Header>()).ident[EI_CLASS] } != CLASS {
         return None;
     }
     // SAFETY: the image is whole, as the kernel has mapped it.
@@ -33,11 +75,11 @@ pub(super) unsafe fn function(image: *const u8, wanted: &[u8]) -> Option<*const 
         // SAFETY: the table has `count` symbols, and each name is a string of the other table.
         let (symbol, name) = unsafe {
             let symbol = &*tables.symbols.add(index);
-            (symbol, CStr::from_ptr(tables.names.add(symbol.st_name as usize).cast()))
+            (symbol, CStr::from_ptr(tables.names.add(symbol.name as usize).cast()))
         };
-        let is_defined = symbol.st_shndx != 0;
+        let is_defined = symbol.section != 0;
         (is_defined && name.to_bytes() == wanted)
-            .then(|| image.wrapping_offset(tables.bias + symbol.st_value as isize).cast())
+            .then(|| image.wrapping_offset(tables.bias + symbol.value as isize).cast())
     })
 }
 
@@ -47,21 +89,21 @@ struct Tables {
     bias: isize,
     hash: *const u32,
     names: *const u8,
-    symbols: *const Elf64_Sym,
+    symbols: *const Symbol,
 }
 
 impl Tables {
     /// # Safety
-    /// `image` is a whole ELF-64 image of this machine's byte order, mapped in one piece.
+    /// `image` is a whole image of this machine's byte order, mapped in one piece.
     unsafe fn of(image: *const u8) -> Option<Self> {
         // SAFETY: the header, and what it places in the image, all of it aligned.
         let (segments, count) = unsafe {
-            let header = &*image.cast::<Elf64_Ehdr>();
-            (image.add(header.e_phoff as usize).cast::<Elf64_Phdr>(), header.e_phnum)
+            let header = &*image.cast::<Header>();
+            (image.add(header.segments).cast::<Segment>(), header.count)
         };
         let (mut bias, mut dynamic) = (None, None);
         for index in 0..usize::from(count) {
-            // SAFETY: one of the segments that the header counts; each has this size in ELF-64.
+            // SAFETY: one of the segments that the header counts; each has this size.
             let segment = unsafe { &*segments.add(index) };
             match segment.p_type {
                 PT_LOAD if bias.is_none() => {
