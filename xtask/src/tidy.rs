@@ -119,11 +119,6 @@ fn is_rust(file: &File) -> bool {
     file.path.ends_with(".rs")
 }
 
-/// Measurements of earlier releases, in the words of their time.
-fn is_archive(file: &File) -> bool {
-    file.path.starts_with("docs/archive/")
-}
-
 /// Returns the code of a line, without a comment at its end.
 fn code(line: &str) -> &str {
     line.split("//").next().unwrap_or(line)
@@ -155,7 +150,7 @@ fn ordering_says_why(file: &File) -> Vec<String> {
 /// the code. Documents and C have at most 120. The archive stays as it was written.
 fn lines_fit(file: &File) -> Vec<String> {
     let is_c = [".c", ".cc", ".h", ".hpp"].iter().any(|ending| file.path.ends_with(ending));
-    let is_document = file.path.ends_with(".md") && !is_archive(file);
+    let is_document = file.path.ends_with(".md");
     let most = match is_rust(file) {
         true => 100,
         false if is_document || is_c => 120,
@@ -250,7 +245,7 @@ fn banned_words(files: &[File]) -> Vec<String> {
 fn words_are_the_glossarys(file: &File, banned: &[String]) -> Vec<String> {
     let document = file.path.ends_with(".md") && !file.path.contains("CHANGELOG");
     let own = ["docs/glossary.md", "xtask/src/tidy.rs"].contains(&file.path.as_str());
-    if own || is_archive(file) || !(is_rust(file) || document) {
+    if own || !(is_rust(file) || document) {
         return Vec::new();
     }
     let found = |line: &str| banned.iter().find(|word| line.contains(word.as_str())).cloned();
@@ -264,7 +259,7 @@ fn words_are_the_glossarys(file: &File, banned: &[String]) -> Vec<String> {
 
 /// Documents link to files and headings that exist, and name only files that exist.
 fn links_lead_somewhere(file: &File, files: &[File]) -> Vec<String> {
-    if !file.path.ends_with(".md") || is_archive(file) || file.path.contains("CHANGELOG") {
+    if !file.path.ends_with(".md") || file.path.contains("CHANGELOG") {
         return Vec::new();
     }
     let folder = Path::new(&file.path).parent().unwrap_or(Path::new(""));

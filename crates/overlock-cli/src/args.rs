@@ -8,8 +8,7 @@ use crate::doctor::DoctorArgs;
 use crate::extras::{CompletionsArgs, ManPagesArgs};
 use crate::process::{CompareArgs, RunArgs};
 use crate::reference::ReferenceArgs;
-use clap::{Args, Parser, Subcommand};
-use std::ffi::OsString;
+use clap::{Parser, Subcommand};
 
 /// Spin locks that survive a lost CPU: measure them, compare them, put them under any program.
 #[derive(Debug, Parser)]
@@ -44,47 +43,6 @@ pub(crate) enum Command {
     /// Simulated runs, in their own process.
     #[command(hide = true, name = "sim-child")]
     SimChild,
-    #[command(flatten)]
-    Old(Old),
-}
-
-/// Verbs of the release before: they say what they are called now.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Old {
-    #[command(hide = true)]
-    Lab(Anything),
-    #[command(hide = true)]
-    Sim(Anything),
-    #[command(hide = true)]
-    Reproduce(Anything),
-    #[command(hide = true)]
-    Validate(Anything),
-    #[command(hide = true)]
-    Calibrate(Anything),
-    #[command(hide = true)]
-    Boot(Anything),
-}
-
-impl Old {
-    /// Returns the old name and the new spelling.
-    pub(crate) const fn spelling(&self) -> (&'static str, &'static str) {
-        match self {
-            Self::Lab(_) => ("lab", "overlock bench --in kvm (or --in parked)"),
-            Self::Sim(_) => ("sim", "overlock bench --in sim:HOST"),
-            Self::Reproduce(_) => ("reproduce", "overlock bench s1 s3 s5 s4-micro ... --in sim"),
-            Self::Validate(_) => ("validate", "overlock bench X in both worlds, and report"),
-            Self::Calibrate(_) => ("calibrate", "overlock doctor --calibrate FILE"),
-            Self::Boot(_) => ("boot", "overlock bench --in tcg (or kvm-guest, xen, xen-pvh)"),
-        }
-    }
-}
-
-/// Whatever was typed.
-#[derive(Debug, Args)]
-#[command(disable_help_flag = true)]
-pub(crate) struct Anything {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    _words: Vec<OsString>,
 }
 
 #[cfg(test)]

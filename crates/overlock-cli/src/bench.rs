@@ -22,7 +22,6 @@ mod retakes;
 mod rounds;
 mod summary;
 mod tables;
-mod what_if;
 
 use crate::interrupt;
 use crate::outcome::Outcome;
@@ -48,15 +47,12 @@ struct Found {
     /// Whether nothing failed, and no bound was missed.
     is_fine: bool,
     has_results: bool,
-    /// Whether only a part of a sweep was made, which the world has told.
-    is_a_part: bool,
 }
 
 impl Found {
     fn add(&mut self, other: Self) {
         self.is_fine &= other.is_fine;
         self.has_results |= other.has_results;
-        self.is_a_part |= other.is_a_part;
     }
 }
 
@@ -97,7 +93,7 @@ pub(crate) fn main(args: &BenchArgs) -> Result<Outcome> {
             && let Open::Image(image) = &open
         {
             let checked = verify(image, &args.cpus, &mut sink)?;
-            found.add(Found { is_fine: checked.is_fine, has_results: checked.has_any, ..found });
+            found.add(Found { is_fine: checked.is_fine, has_results: checked.has_any });
         } else {
             found.add(one(args, experiment, open.world(), seed, &mut sink)?);
         }
@@ -110,9 +106,7 @@ pub(crate) fn main(args: &BenchArgs) -> Result<Outcome> {
     if let Some(drift) = drift {
         Warning::drift(drift).print();
     }
-    if !found.is_a_part {
-        interrupt::tell(found.has_results);
-    }
+    interrupt::tell(found.has_results);
     sink.end(match (interrupt::seen(), found.is_fine) {
         (true, _) => Outcome::Interrupted,
         (false, true) => Outcome::Fine,
@@ -160,13 +154,9 @@ fn one(
 ) -> Result<Found> {
     let experiment = plan::fitted(experiment, args, world)?;
     let measured = measure::all(&experiment, args, world, seed, sink)?;
-    if measured.is_a_part {
-        // Of a sweep, whose other parts are missing.
-        return Ok(Found { is_fine: true, has_results: false, is_a_part: true });
-    }
     let is_met = conclude::conclude(args, &experiment, &measured, world, sink)?;
     let is_fine = is_met && measured.failures.is_empty();
-    Ok(Found { is_fine, has_results: !measured.points.is_empty(), is_a_part: false })
+    Ok(Found { is_fine, has_results: !measured.points.is_empty() })
 }
 
 /// Returns the number of the day since 1970: a seed that changes daily and is the same for all

@@ -20,6 +20,7 @@ mod process;
 mod progress;
 mod reference;
 mod report;
+mod shard;
 mod shuffle;
 mod table;
 mod terminal;
@@ -57,12 +58,6 @@ fn main() -> ExitCode {
         Command::SimChild => overlock_worlds::obey().map(|()| Outcome::Fine),
         Command::BenchChild { spec } => {
             overlock_bench::obey(&spec).map(|never| match never {}).map_err(Into::into)
-        }
-        Command::Old(old) => {
-            let (name, spelling) = old.spelling();
-            Err(anyhow::anyhow!(
-                "`overlock {name}` is now `{spelling}`; see `overlock bench --help`"
-            ))
         }
     };
     match done {

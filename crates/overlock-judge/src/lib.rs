@@ -10,7 +10,6 @@ pub mod recommend;
 pub mod startup;
 mod summary;
 mod verdict;
-pub mod what_if;
 
 pub use advice::advice;
 pub use check::check;

@@ -125,26 +125,6 @@ const KINDS: &[Kind] = &[
         fields: PUBLISHED,
     },
     Kind {
-        name: "what-if",
-        heading: "How far each lock can be overcommitted",
-        group: Some("workload"),
-        hidden: &[],
-        fields: fields! {
-            "lock" "lock" Plain "";
-            "policy" "policy" Plain "the yield policy";
-            "cpus" "vCPUs" Count "the most vCPUs with which both bounds hold";
-            "pcpus" "pCPUs" Count "the processors that they share";
-            "overcommit" "over" Plain "vCPUs for each pCPU";
-            "of_1x" "of 1x" Plain "throughput there, over that without overcommit";
-            "p999_ns" "p99.9" Nanos "99.9 % of the waits there are no longer";
-            "fails_at" "fails at" Count "the first number of vCPUs beyond the bounds";
-            "fails_by" "by" Plain "the bound, and by how much";
-            "loss" "loss allowed" Share "the loss of throughput that is allowed";
-            "cs_ns" "section" Nanos "the length of the critical section";
-            "ncs_ns" "pause" Nanos "the pause between two critical sections";
-        },
-    },
-    Kind {
         name: "check",
         heading: "Bounds that were checked",
         group: None,
@@ -154,7 +134,6 @@ const KINDS: &[Kind] = &[
             "lock" "lock" Plain "";
             "workload" "workload" Plain "what the vCPUs did";
             "place" "where" Plain "the point";
-            "point" "where" Plain "the point";
             "side" "must be" Plain "whether the value must be at least or at most the limit";
             "limit" "limit" Plain "";
             "value" "was" Plain "the median, and its interval";

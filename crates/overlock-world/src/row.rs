@@ -41,8 +41,6 @@ pub enum Row {
     Published(Box<Beside>),
     /// Which lock to use here.
     Advice(Advice),
-    /// How far a host can be overcommitted.
-    WhatIf(WhatIf),
     /// Which vCPU ran where and held what.
     Timeline(Box<TimelineRow>),
     /// One run of a program.
@@ -106,7 +104,6 @@ impl Row {
             "failure" => of(&fields).map(Self::Failure),
             "check" => of(&fields).map(Self::Check),
             "advice" => of(&fields).map(Self::Advice),
-            "what-if" => of(&fields).map(Self::WhatIf),
             "sample" => of(&fields).map(Box::new).map(Self::Sample),
             "verdict" => of(&fields).map(Self::Choice),
             _ => None,
@@ -257,7 +254,6 @@ pub struct Check {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock: Option<String>,
     /// Where: a point, or all of them.
-    #[serde(alias = "point")]
     pub place: String,
     /// On which side of the limit the value must be.
     pub side: Side,
@@ -316,39 +312,6 @@ pub struct Advice {
     pub ties: Vec<String>,
     /// The same for people.
     pub sentence: String,
-}
-
-/// How far a host can be overcommitted under one lock and policy.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct WhatIf {
-    /// The workload.
-    pub workload: String,
-    /// Nanoseconds of a critical section.
-    pub cs_ns: u64,
-    /// Nanoseconds between sections.
-    pub ncs_ns: u64,
-    /// The lock.
-    pub lock: String,
-    /// The yield policy.
-    pub policy: String,
-    /// pCPUs.
-    pub pcpus: u32,
-    /// The share of the throughput with one vCPU for each pCPU that may be lost.
-    pub loss: f64,
-    /// The highest number of vCPUs at which, and at all lower ones, both bounds hold; absent if the
-    /// tail is too long even with one vCPU for each pCPU.
-    pub cpus: Option<u32>,
-    /// The same for each pCPU.
-    pub overcommit: Option<f64>,
-    /// Throughput there, over that with one vCPU for each pCPU.
-    pub of_1x: f64,
-    /// The 99.9th percentile of waits there.
-    pub p999_ns: u64,
-    /// The first number of vCPUs at which a bound does not hold; absent if all that was tried is
-    /// within the bounds.
-    pub fails_at: Option<u32>,
-    /// Which bound that is, and by how much.
-    pub fails_by: Option<String>,
 }
 
 /// vCPU, state (`running`, `ready`, `halted`), pCPU, from, to.
@@ -434,23 +397,6 @@ mod tests {
             let line = serde_json::to_string(&row).unwrap();
             assert_eq!(Row::parse(&line).as_ref(), Ok(&row), "{line}");
         }
-    }
-
-    #[test]
-    fn what_earlier_versions_wrote_is_read() {
-        let point = |line: &str| match Row::parse(line) {
-            Ok(Row::Point(point)) => point,
-            other => panic!("{other:?}"),
-        };
-        let fraction = r#"{"kind":"point","samples":[{"longest_stall_ns":20.75,"undrained":1}]}"#;
-        assert_eq!(point(fraction).samples[0].longest_stall_ns, Some(21));
-        let unknown = r#"{"kind":"point","samples":[{"longest_stall_ns":null,"wall_s":0.5}]}"#;
-        assert_eq!(point(unknown).samples[0].longest_stall_ns, None);
-        assert_eq!(point(unknown).samples[0].seconds, 0.5);
-        let fewer = r#"{"kind":"point","samples":[{"vcpus":[{"ran_ns":7}],"locks":[{}]}]}"#;
-        assert_eq!(point(fewer).samples[0].vcpus[0].ran_ns, 7);
-        let advice = Row::parse(r#"{"kind":"advice","lock":"std","sentence":"use std"}"#);
-        assert!(matches!(advice, Ok(Row::Advice(_))), "{advice:?}");
     }
 
     #[test]

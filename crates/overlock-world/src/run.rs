@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use hdrhistogram::Histogram;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::Accounts;
 use crate::engine::{Config, Outcome, Yields};
@@ -64,7 +64,6 @@ pub(crate) struct Seen<'a> {
 #[serde(default)]
 pub struct Run {
     /// How long it lasted, in seconds.
-    #[serde(alias = "wall_s")]
     pub seconds: f64,
     /// Operations of all CPUs per second.
     pub ops_per_s: f64,
@@ -87,7 +86,6 @@ pub struct Run {
     pub wait_counts: Vec<(u64, u64)>,
     /// The longest wait, including one that was still going on when the run ended; absent where no
     /// wait is seen.
-    #[serde(deserialize_with = "whole")]
     pub longest_stall_ns: Option<u64>,
     /// The longest wait of a thread that wanted to write, where others read.
     #[serde(skip_serializing_if = "is_default")]
@@ -101,7 +99,7 @@ pub struct Run {
     #[serde(skip_serializing_if = "is_default")]
     pub lost: u64,
     /// Share of the machine's CPU time that its own hypervisor took away during the run.
-    #[serde(alias = "machine_steal", skip_serializing_if = "is_default")]
+    #[serde(skip_serializing_if = "is_default")]
     pub steal: f64,
     /// Share of the machine's CPU time that the hypervisor and other processes took.
     #[serde(skip_serializing_if = "is_default")]
@@ -237,11 +235,6 @@ pub struct Sched {
     pub voluntary_per_s: f64,
     /// Switches per second of threads that lost their CPU or yielded it.
     pub involuntary_per_s: f64,
-}
-
-/// Reads a whole number that earlier versions wrote with a fraction.
-fn whole<'de, D: Deserializer<'de>>(number: D) -> Result<Option<u64>, D::Error> {
-    Ok(Option::<f64>::deserialize(number)?.map(|number| number.round() as u64))
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {

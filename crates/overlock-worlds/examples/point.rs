@@ -32,13 +32,7 @@ fn run(args: &[String]) -> Result<()> {
         [world, lock, seed, index, seconds] => [world, lock, seed, index, seconds],
         _ => bail!("point WORLD LOCK SEED INDEX SECONDS"),
     };
-    let options = Options {
-        sweep: None,
-        shard: None,
-        cpus: Vec::new(),
-        commit: "",
-        note: |said| eprintln!("{said}"),
-    };
+    let options = Options { commit: "", note: |said| eprintln!("{said}") };
     let open = open(world, &options)?;
     let world = open.world();
     let rng = &mut Rng::new(seed_of(seed.parse()?, index.parse()?));

@@ -18,7 +18,7 @@ use std::path::Path;
 pub use calibrate::calibrate;
 pub use image::{CHECKS, Check, Checked, Heard, Image};
 pub use laboratory::engines;
-pub use options::{Note, Options, Shard};
+pub use options::{Note, Options};
 pub use simulated::obey;
 
 /// The yield policies that vCPUs have.
@@ -73,9 +73,6 @@ impl Open {
 /// If there is none of this name, or it can't run here.
 pub fn open(name: &str, options: &Options) -> Result<Open> {
     let (kind, detail) = name.split_once(':').map_or((name, None), |(kind, of)| (kind, Some(of)));
-    if options.sweep.is_some() && kind != "sim" {
-        bail!("--sweep keeps simulated runs: use it with --in sim");
-    }
     Ok(match (kind, detail) {
         ("threads", None) => Open::Threads(Threads::calibrate()),
         ("kvm", None) => Open::Virtual(kvm()?),

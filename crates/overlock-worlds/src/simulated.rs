@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The simulator as a world: runs are made in advance, in many processes, and kept if there is a
-//! folder for them.
+//! The simulator as a world: runs are made in advance, in many processes.
 
 mod pool;
-mod sweep;
 mod task;
 
-use crate::options::{Options, Shard};
+use crate::options::Options;
 use anyhow::Result;
 use overlock_sim::performance::{HostProfile, Simulator};
 use overlock_world::locks::Lock;
@@ -14,7 +12,6 @@ use overlock_world::{Error, Failed, Job, Run, Tell, World};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use sweep::Folder;
 use task::Task;
 
 pub use pool::obey;
@@ -37,76 +34,34 @@ impl Simulated {
         Task { host: self.simulator.0.clone(), job: job.clone() }
     }
 
-    fn folder(&self, shard: Shard) -> Result<Option<Folder>> {
-        let Some(path) = &self.options.sweep else { return Ok(None) };
-        let Options { commit, note, .. } = self.options;
-        if commit.ends_with("-dirty") || commit == "unknown" {
-            note(
-                "warning: this program was built from changes without a commit; it takes runs of \
-                 other such builds for its own: use a new folder for each",
-            );
-        }
-        let (folder, found) = Folder::open(path, shard, note)?;
-        self.made.borrow_mut().extend(found);
-        Ok(Some(folder))
-    }
-
     fn make(&self, jobs: &[Job], cancel: &AtomicBool, tell: Tell<'_>) -> Result<bool> {
         let Options { commit, note, .. } = self.options;
-        let tasks: BTreeMap<usize, Task> =
-            jobs.iter().map(|job| self.task(job)).enumerate().collect();
-        let shard = self.options.shard.unwrap_or(Shard::WHOLE);
-        let mut folder = self.folder(shard)?;
-        let mine = tasks.iter().filter(|(at, _)| shard.has(**at)).map(|(_, task)| task);
-        let (found, missing): (Vec<&Task>, Vec<&Task>) =
-            mine.partition(|task| self.made.borrow().contains_key(&task.key(commit)));
-        let (mut kept, mut failed) = (0, Vec::new());
-        tell("finished runs", found.len() as u64);
+        let tasks: BTreeMap<String, Task> =
+            jobs.iter().map(|job| self.task(job)).map(|task| (task.key(commit), task)).collect();
+        let mut made = self.made.borrow_mut();
+        let missing: Vec<&Task> = tasks
+            .iter()
+            .filter_map(|(key, task)| (!made.contains_key(key)).then_some(task))
+            .collect();
+        let mut kept = 0;
+        tell("finished runs", (tasks.len() - missing.len()) as u64);
         pool::run(&missing, cancel, |task, ran| {
-            match ran {
-                Ok(run) => {
-                    kept += 1;
-                    if let Some(folder) = &mut folder {
-                        folder.add(task, task.key(commit), &run)?;
-                    }
-                    self.made.borrow_mut().insert(task.key(commit), run);
-                }
-                // A failed run is told when it is asked for.
-                Err(said) => failed.push(format!("failed: {}: {said}", task.name())),
+            // A failed run is told when it is asked for.
+            if let Ok(run) = ran {
+                kept += 1;
+                made.insert(task.key(commit), run);
             }
             tell(&task.name(), 1);
             Ok(())
         })?;
-        let made = self.made.borrow();
-        let absent = tasks.values().filter(|task| !made.contains_key(&task.key(commit))).count();
         if cancel.load(Relaxed) {
-            note(&match &folder {
-                Some(folder) => format!(
-                    "interrupted: {} of {} runs are in {}; the same command continues from there",
-                    found.len() + kept,
-                    found.len() + missing.len(),
-                    folder.display()
-                ),
-                None => format!(
-                    "interrupted: {kept} of {} runs were made, so there are no results; with \
-                     --sweep FOLDER runs are kept, and the same command continues from there",
-                    missing.len()
-                ),
-            });
+            note(&format!(
+                "interrupted: {kept} of {} runs were made, so there are no results",
+                missing.len()
+            ));
             return Ok(false);
         }
-        if self.options.sweep.is_some() {
-            note(&format!(
-                "part {} of {}: {} runs found, {kept} made; {absent} of all {} are missing",
-                shard.number,
-                shard.of,
-                found.len(),
-                tasks.len(),
-            ));
-        }
-        let is_a_part = absent > 0 && self.options.shard.is_some();
-        failed.iter().filter(|_| is_a_part).for_each(|said| note(said));
-        Ok(!is_a_part)
+        Ok(true)
     }
 }
 

@@ -2,6 +2,7 @@
 //! The command line of `overlock bench`.
 
 use crate::flags::{OutputArgs, seconds};
+use crate::shard::Shard;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use overlock_world::Lengths;
@@ -98,17 +99,9 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "TIME", hide_short_help = true)]
     pub(super) timeline: Option<Nanos>,
 
-    /// For vCPUs: find the highest overcommit that loses less than this (10%, ...)
-    #[arg(long, value_name = "PERCENT", value_parser = loss, hide_short_help = true)]
-    pub(super) what_if: Option<f64>,
-
-    /// For sim: keep each run in this folder, and make only those that are missing
-    #[arg(long, value_name = "FOLDER", hide_short_help = true)]
-    pub(super) sweep: Option<PathBuf>,
-
-    /// Make only this part of a sweep, as one job of several
-    #[arg(long, value_name = "I/N", requires = "sweep", hide_short_help = true)]
-    pub(super) shard: Option<overlock_worlds::Shard>,
+    /// Measure only every Nth point, from the Ith on, as one job of several
+    #[arg(long, value_name = "I/N", hide_short_help = true)]
+    pub(super) shard: Option<Shard>,
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,
@@ -126,13 +119,7 @@ impl BenchArgs {
 
     /// What only some worlds need.
     pub(super) fn options(&self) -> Options {
-        Options {
-            sweep: self.sweep.clone(),
-            shard: self.shard,
-            cpus: self.cpus.clone(),
-            commit: env!("OVERLOCK_COMMIT"),
-            note: crate::output::complain,
-        }
+        Options { commit: env!("OVERLOCK_COMMIT"), note: crate::output::complain }
     }
 
     /// Whether no list says which points to measure.
@@ -141,13 +128,6 @@ impl BenchArgs {
         let lists = lists && self.read_share.is_empty();
         lists && self.random.is_none() && self.policies.is_empty() && self.workload.is_none()
     }
-}
-
-/// Parses `10%`, or `10`, as a tenth.
-fn loss(text: &str) -> Result<f64, String> {
-    let percent = text.strip_suffix('%').unwrap_or(text).trim_end().parse::<f64>();
-    let loss = percent.ok().filter(|percent| (0.0..100.0).contains(percent));
-    loss.map(|percent| percent / 100.0).ok_or_else(|| "choose 0% to 99%".into())
 }
 
 /// Reads the name of a spread.
@@ -230,10 +210,9 @@ Examples:
   overlock bench --in kvm --locks native-ticket,ticket,hybrid --cpus 4,16
   overlock bench --in kvm --policies round-robin,oracle --workload ebizzy --explain
   overlock bench --in sim:e5-2699v3 --locks queued,hybrid --cpus 72 --cs 1us --seconds 0.05
-  overlock bench --in sim --what-if 20% --locks native-ticket,hybrid --workload kernbench
   overlock bench --in xen --check                                # contract and conformance
   overlock bench --in kvm --locks ticket,hybrid --cpus 8 --timeline 20ms --out t.jsonl
-  overlock bench --in sim --sweep runs --shard 1/2 --locks all --cpus 4,8,16 --seconds 0.05
+  overlock bench --in sim --shard 1/2 --locks all --cs 0,1us --cpus 4,8 --seconds 0.05
 
 Ctrl-C ends the run; finished results are printed and kept.
 Exit codes: 0 fine, 1 a lock lost an update, died, or missed a bound of --check, 2 could not run or

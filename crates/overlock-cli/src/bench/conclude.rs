@@ -4,7 +4,7 @@
 use super::args::BenchArgs;
 use super::bounds::judge;
 use super::measure::Measured;
-use super::{published, summary, what_if};
+use super::{published, summary};
 use crate::interrupt;
 use crate::output::{self, Sink};
 use crate::warnings::{self, Warning};
@@ -59,11 +59,6 @@ pub(super) fn conclude(
         let changed = changes.len();
         sink.people(&format!("Pinned verdicts: {pinned}, of which {changed} have changed"))?;
         met &= changes.is_empty();
-    }
-    if let Some(loss) = args.what_if {
-        let answers = what_if::answers(loss, points);
-        sink.people(&what_if::text(loss, &answers))?;
-        answers.into_iter().try_for_each(|answer| sink.record(&Row::WhatIf(answer)))?;
     }
     if args.check && !is_pinned && !interrupt::seen() {
         match judge(&rows, sink)? {

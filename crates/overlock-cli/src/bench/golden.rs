@@ -11,7 +11,7 @@ use overlock_world::row::{Point, Row, Summary};
 use overlock_world::{Error, Failed, Job, Run, World};
 
 use super::tables::{explanations, group};
-use super::{bounds, published, summary, what_if};
+use super::{bounds, published, summary};
 
 /// A world in which nothing runs.
 struct Past(&'static str);
@@ -103,14 +103,12 @@ fn what_is_said_of_all_points_is_what_it_was() {
     for point in &mut yields {
         point.explanation = explain(point);
     }
-    let tried = points(&read("what-if.jsonl"));
     let experiment = Experiment::parse("published", &read("published.toml")).unwrap();
     let besides = beside(&experiment, &Past("sim"), &points(&read("published.jsonl")));
     all_are_as_kept([
         ("summary", summary::table(&summaries, &points(BENCH))),
         ("checks", bounds::text(&check(&bench))),
         ("explain", explanations(&yields)),
-        ("what-if", what_if::text(0.2, &what_if::answers(0.2, &tried))),
         ("published", published::table(&experiment, &Past("sim"), &besides)),
     ]);
 }

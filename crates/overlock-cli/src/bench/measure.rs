@@ -19,8 +19,6 @@ pub(super) struct Measured {
     pub(super) points: Vec<Point>,
     pub(super) pairs: Vec<Pair>,
     pub(super) failures: Vec<Failure>,
-    /// Whether only a part of a sweep was made, and there is nothing to tell.
-    pub(super) is_a_part: bool,
 }
 
 /// Measures an experiment, and reports each group as soon as it is done. On Ctrl-C it stops early,
@@ -43,6 +41,10 @@ pub(super) fn all(
         Err(Failed::Cancelled) => return Ok(Measured::default()),
         Err(failed) => bail!("{failed}"),
     };
+    if let Some(shard) = args.shard {
+        let mut at = 0..;
+        plan.groups.retain(|_| at.next().is_some_and(|at| shard.has(at)));
+    }
     for job in plan.groups.iter_mut().flatten() {
         (job.logged, job.counted) = (args.explain, args.explain);
     }
@@ -57,7 +59,7 @@ fn groups(
     sink: &mut Sink,
 ) -> Result<Measured> {
     if !rounds.ahead(plan)? {
-        return Ok(Measured { is_a_part: true, ..Measured::default() });
+        return Ok(Measured::default());
     }
     let world = rounds.world;
     // Each point gets a line instead of a table: there are many, and nobody named them.
@@ -90,7 +92,7 @@ fn groups(
     failures.iter().try_for_each(|of| sink.record(&Row::Failure(of.clone())))?;
     match gave_up {
         Some(why) => bail!(why),
-        None => Ok(Measured { points, pairs, failures, is_a_part: false }),
+        None => Ok(Measured { points, pairs, failures }),
     }
 }
 

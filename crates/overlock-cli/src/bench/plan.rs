@@ -121,8 +121,6 @@ fn described(args: &BenchArgs, world: &str) -> Result<Experiment> {
         let has_ratios = ["kvm", "parked", "sim"].contains(&world);
         base.factors.over = if has_ratios { vec![1.0] } else { Vec::new() };
         base.factors.cpus.clone_from(&args.cpus);
-    } else if args.what_if.is_some() {
-        base.factors.over = vec![1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0];
     }
     let lengths = |given: &[overlock_world::units::Nanos]| given.iter().map(|of| of.0).collect();
     if !args.cs.is_empty() {
@@ -166,13 +164,8 @@ pub(super) fn fitted(
         (fitted.host.seconds, fitted.host.runs) =
             (args.seconds.unwrap_or(0.2), args.runs.unwrap_or(7));
     }
-    if !world.has_host() && (args.timeline.is_some() || args.what_if.is_some()) {
-        bail!("--timeline and --what-if are about vCPUs: use them with --in kvm, parked or sim");
-    }
-    let pcpus = fitted.host.pcpus;
-    let has_base = fitted.factors.over.contains(&1.0) || fitted.factors.cpus.contains(&pcpus);
-    if args.what_if.is_some() && !has_base {
-        bail!("--what-if needs a point with {pcpus} vCPUs, one for each pCPU, to compare with");
+    if !world.has_host() && args.timeline.is_some() {
+        bail!("--timeline is about vCPUs: use it with --in kvm, parked or sim");
     }
     if let Some(span) = args.timeline
         && span.0 as f64 > fitted.host.seconds * 0.5e9

@@ -189,8 +189,6 @@ fn bad_input_is_a_sentence_and_exit_code_2() {
         ("--random", "0", "0 is not in 1..=1000"),
         ("--in", "atlantis", "there is no world 'atlantis'; choose from threads, kvm"),
         ("--policies", "oracle", "threads have no yield policy and no PM timer: --in kvm has"),
-        ("--sweep", "folder", "--sweep keeps simulated runs: use it with --in sim"),
-        ("--shard", "1/2", "--sweep <FOLDER>"),
         ("--out", "/no/such/folder/file", "can't write /no/such/folder/file"),
     ] {
         said(&["bench", flag, value]).ends(2, sentence);

@@ -220,23 +220,6 @@ fn there_are_few_verbs_and_flags() {
 }
 
 #[test]
-fn old_verbs_answer_with_the_new_spelling() {
-    for (old, new) in [
-        ("lab", "bench --in kvm"),
-        ("sim", "bench --in sim:HOST"),
-        ("boot", "bench --in tcg"),
-        ("reproduce", "bench s1 s3 s5 s4-micro ... --in sim"),
-        ("validate", "bench X in both worlds, and report"),
-        ("calibrate", "doctor --calibrate FILE"),
-    ] {
-        for words in [&[old][..], &[old, "--locks", "hybrid", "--help", "--", "x"]] {
-            said(words).ends(2, &format!("`overlock {old}` is now"));
-            said(words).ends(2, new);
-        }
-    }
-}
-
-#[test]
 fn misspelt_commands_lead_to_commands_that_help_shows() {
     let said = said(&["bnech"]);
     assert!(said.stderr.contains("'bench'") && !said.stderr.contains("child"), "{said:?}");

@@ -2,7 +2,6 @@
 //! Do simulations run, repeat, stand beside published figures, and refuse what makes no sense?
 
 use crate::support::{Said, interrupt, overlock, said, send, skip, wait_until};
-use serde_json::Value;
 use std::process::{Child, Stdio};
 
 fn sim(more: &[&str]) -> Said {
@@ -102,53 +101,22 @@ fn bad_experiments_are_refused_with_file_line_and_expectation() {
     }
 }
 
-/// A sweep of twelve runs, in a folder.
-fn sweep(folder: &std::path::Path, more: &[&str]) -> Said {
-    let lists = ["--locks", "ticket,hybrid", "--cpus", "4,8", "--json", "--sweep"];
-    sim(&[&lists[..], &[folder.to_str().unwrap()], more].concat())
-}
-
+/// Without `--check`, each part measures its own points as the whole measures them.
 #[test]
-fn parts_of_a_sweep_merge_to_what_the_whole_of_it_says() {
-    let folder = tempfile::tempdir().unwrap();
-    let parts = folder.path().join("parts");
-    for number in ["2/3", "1/3", "3/3"] {
-        let part = sweep(&parts, &["--shard", number]);
-        assert_eq!(part.code, Some(0), "{part:?}");
-        assert!(part.stderr.contains("0 runs found, 4 made"), "{part:?}");
-        assert_eq!(points(&part).is_empty(), number != "3/3", "the last one has all: {part:?}");
-    }
-    let merged = sweep(&parts, &[]);
-    assert!(merged.stderr.contains("12 runs found, 0 made"), "{merged:?}");
-    let whole = sweep(&folder.path().join("whole"), &[]);
-    assert!(whole.stderr.contains("0 runs found, 12 made"), "{whole:?}");
-    assert_eq!(points(&whole).len(), 6, "{whole:?}");
-    assert_eq!(points(&merged), points(&whole));
-    // And what no sweep reports.
-    let plain = sim(&["--locks", "ticket,hybrid", "--cpus", "4,8", "--json"]);
-    assert_eq!(points(&merged), points(&plain));
+fn parts_have_together_the_points_of_the_whole() {
+    let lists = ["--locks", "ticket,hybrid", "--cpus", "4", "--cs", "0,200ns,1us", "--json"];
+    let part = |shard: &[&str]| {
+        let said = sim(&[&lists[..], shard].concat());
+        assert_eq!(said.code, Some(0), "{said:?}");
+        points(&said).into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let whole = part(&[]);
+    let (first, second) = (part(&["--shard", "1/2"]), part(&["--shard", "2/2"]));
+    assert_eq!([whole.len(), first.len(), second.len()], [12, 8, 4], "three groups of four");
+    assert_eq!([&first[..4], &second, &first[4..]].concat(), whole);
     for shard in ["4/3", "half"] {
-        sweep(&parts, &["--shard", shard]).ends(2, "choose 1/N to N/N, as in 2/4");
+        sim(&["--shard", shard]).ends(2, "choose 1/N to N/N, as in 2/4");
     }
-}
-
-#[test]
-fn a_sweep_that_was_cut_off_is_taken_up_where_it_was() {
-    let folder = tempfile::tempdir().unwrap();
-    let whole = sweep(folder.path(), &[]);
-    let file = folder.path().join("part-1-of-1.jsonl");
-    let text = std::fs::read_to_string(&file).unwrap();
-    assert_eq!(text.lines().count(), 12, "{text}");
-    // As if killed in the middle of the sixth line.
-    let five: usize = text.lines().take(5).map(|line| line.len() + 1).sum();
-    std::fs::write(&file, &text[..five + 1000]).unwrap();
-    let again = sweep(folder.path(), &[]);
-    assert!(again.stderr.contains("5 runs found, 7 made"), "{again:?}");
-    assert!(again.stderr.contains(".jsonl:6 is not a complete run"), "{again:?}");
-    assert_eq!(points(&again), points(&whole));
-    // Another seed is another sweep, in the same folder.
-    let other = sweep(folder.path(), &["--seed", "2"]);
-    assert!(other.stderr.contains("0 runs found, 12 made"), "{other:?}");
 }
 
 /// Starts long runs in two processes, and returns when both simulate.
@@ -191,48 +159,11 @@ fn an_impossible_simulation_is_refused_and_no_child_is_reported_dead() {
 }
 
 #[test]
-fn an_interrupted_sweep_says_how_to_go_on() {
-    let folder = tempfile::tempdir().unwrap();
-    for (more, sentence) in [
-        (
-            &["--sweep", folder.path().to_str().unwrap()][..],
-            "the same command continues from there",
-        ),
-        (&[], "0 of 4 runs were made, so there are no results; with --sweep FOLDER"),
-    ] {
-        let (child, _) = endless(more);
-        interrupt(child.id());
-        let said: Said = child.wait_with_output().unwrap().into();
-        said.ends(130, sentence);
-    }
-}
-
-#[test]
-fn what_if_wants_a_point_to_compare_with() {
-    sim(&["s3", "--what-if", "20%"]).ends(2, "--what-if needs a point with 16 vCPUs");
-}
-
-#[test]
-fn what_if_finds_where_a_lock_breaks_down() {
-    let locks = ["--locks", "native-ticket,hybrid", "--workload", "kernbench", "--seconds", "0.05"];
-    let asked = |more: &[&str]| {
-        let short = ["bench", "--in", "sim", "--runs", "1", "--json"];
-        let said = said(&[&short, &locks[..], more].concat());
-        assert_eq!(said.code, Some(0), "{said:?}");
-        let answers = said.records("what-if");
-        assert_eq!(answers.len(), 2, "{said:?}");
-        answers
-    };
-    let answers = asked(&["--what-if", "30%", "--cpus", "2,4,6"]);
-    let up_to = |answer: &Value| answer["cpus"].as_u64();
-    assert_eq!([up_to(&answers[0]), up_to(&answers[1])], [Some(2), Some(2)], "{answers:?}");
-    // Spinners lose throughput; those that halt have at first only longer tails.
-    for (answer, figure) in answers.iter().zip(["throughput", "p99.9"]) {
-        assert!(answer["fails_by"].as_str().unwrap().starts_with(figure), "{answers:?}");
-    }
-    let said = sim(&["--what-if", "5", "--pcpus", "2", "--locks", "hybrid"]);
-    let tried: Vec<_> = said.stdout.lines().filter(|l| l.contains("hybrid")).collect();
-    assert!(tried.len() > 8 && said.stdout.contains("What if: "), "its own ladder: {said:?}");
+fn an_interrupted_simulation_says_how_far_it_came() {
+    let (child, _) = endless(&[]);
+    interrupt(child.id());
+    let said: Said = child.wait_with_output().unwrap().into();
+    said.ends(130, "0 of 4 runs were made, so there are no results");
 }
 
 /// Two runs of a part of S1. The figures of the experiments are below.

@@ -201,7 +201,6 @@ fn bad_input_is_a_sentence_and_exit_code_2() {
         ("--cs", "100", "'100' needs a unit"),
         ("--ncs", "2h", "'2h' needs a unit"),
         ("--timeline", "1s", "a timeline of 1s is longer than half a run of 0.2 s; use --seconds"),
-        ("--what-if", "all", "choose 0% to 99%"),
     ] {
         said(&["bench", "--in", "parked", flag, value]).ends(2, sentence);
     }
