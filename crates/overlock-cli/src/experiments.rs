@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The experiments that the command brings along, and those of the user's files.
 
-use anyhow::{Context, Result};
+use anyhow::{Result, anyhow};
 use std::borrow::Cow;
 use std::path::Path;
 
@@ -25,9 +25,9 @@ const BUILT_IN: &[(&str, &str)] = built_in! {
 pub(crate) fn text(name: &Path) -> Result<Cow<'static, str>> {
     match BUILT_IN.iter().find(|(known, _)| name == Path::new(known)) {
         Some((_, text)) if !name.exists() => Ok((*text).into()),
-        _ => std::fs::read_to_string(name).map(Cow::Owned).with_context(|| {
+        _ => std::fs::read_to_string(name).map(Cow::Owned).map_err(|error| {
             let names: Vec<_> = BUILT_IN.iter().map(|(name, _)| *name).collect();
-            format!("can't read {}; built in are {}", name.display(), names.join(", "))
+            anyhow!("can't read {}: {error}; built in are {}", name.display(), names.join(", "))
         }),
     }
 }

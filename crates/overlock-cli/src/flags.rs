@@ -3,6 +3,7 @@
 
 use clap::Args;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Where results go besides the tables.
 #[derive(Clone, Debug, Args)]
@@ -23,5 +24,38 @@ pub(crate) fn seconds(text: &str, most: f64) -> Result<f64, String> {
     match (0.01..=most).contains(&value) {
         true => Ok(value),
         false => Err(format!("{text} is outside 0.01 to {most} seconds")),
+    }
+}
+
+/// Parses a length of time with its unit, from a millisecond to a day.
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(char::is_alphabetic);
+    let scale = match &text[digits.len()..] {
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "min" | "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(format!("'{text}' needs a unit: ms, s, min or h (as in 20min)")),
+    };
+    let seconds = digits.parse::<f64>().map_err(|_| format!("'{digits}' is not a number"))? * scale;
+    match (0.001..=86_400.0).contains(&seconds) {
+        true => Ok(Duration::from_secs_f64(seconds)),
+        false => Err(format!("{text} is outside 1ms to 24h")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_carry_units() {
+        assert_eq!(time("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(time("1.5h"), Ok(Duration::from_secs(5400)));
+        assert_eq!([time("20m"), time("20min")], [const { Ok(Duration::from_secs(1200)) }; 2]);
+        for (text, part) in [("20", "needs a unit"), ("0s", "outside"), ("x1m", "not a number")] {
+            let error = time(text).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
     }
 }

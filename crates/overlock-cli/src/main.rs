@@ -92,7 +92,12 @@ fn explain(mut error: clap::Error) -> ExitCode {
             error.insert(kind, ContextValue::Strings(shown));
         }
     }
-    // If even this fails, the exit code still tells.
-    let _ = error.print();
-    ExitCode::from(if error.use_stderr() { 2 } else { 0 })
+    let is_help = !error.use_stderr();
+    match error.print() {
+        Err(failed) if is_help && failed.kind() != std::io::ErrorKind::BrokenPipe => {
+            output::complain(&format!("overlock: can't write to standard output: {failed}"));
+            ExitCode::from(2)
+        }
+        _ => ExitCode::from(if is_help { 0 } else { 2 }),
+    }
 }

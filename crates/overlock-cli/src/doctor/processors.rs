@@ -4,7 +4,7 @@
 use super::finding::Finding;
 use crate::machine::{self, CpuTimes, allowed_cpus, first_line};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// How long `doctor` watches steal.
@@ -28,14 +28,12 @@ pub(super) fn cpus() -> Finding {
         )
 }
 
-/// Finds the tightest CPU limit of this process's cgroup and all above it.
+/// Finds the tightest CPU limit of this process's cgroups, of version 1 or 2, and of all above them.
 pub(super) fn quota() -> Finding {
     let cgroups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let path = cgroups.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
-    let inside = Path::new(path.trim_start_matches('/'));
-    let limits = inside.ancestors().filter_map(|folder| {
-        let file = PathBuf::from("/sys/fs/cgroup").join(folder).join("cpu.max");
-        cpu_max(&fs::read_to_string(file).ok()?)
+    let limits = cgroups.lines().filter_map(cpu_group).flat_map(|(mount, group)| {
+        let folders = Path::new(group.trim_start_matches('/')).ancestors();
+        folders.filter_map(|folder| limit(&Path::new(mount).join(folder))).collect::<Vec<_>>()
     });
     match limits.min_by(f64::total_cmp) {
         None => Finding::new("cgroup CPU limit", "none"),
@@ -47,10 +45,35 @@ pub(super) fn quota() -> Finding {
     }
 }
 
-/// Reads `quota period` in microseconds as a number of CPUs; nothing for `max`.
+/// Reads a line of `/proc/self/cgroup`: where the hierarchy that limits CPU time is mounted, and
+/// the group in it.
+fn cpu_group(line: &str) -> Option<(&'static str, &str)> {
+    let mut fields = line.splitn(3, ':').skip(1);
+    let (controllers, group) = (fields.next()?, fields.next()?);
+    match controllers {
+        "" => Some(("/sys/fs/cgroup", group)),
+        _ if controllers.split(',').any(|name| name == "cpu") => {
+            Some(("/sys/fs/cgroup/cpu", group))
+        }
+        _ => None,
+    }
+}
+
+/// Reads the CPU limit of a group's folder, in CPUs.
+fn limit(folder: &Path) -> Option<f64> {
+    let read = |file: &str| fs::read_to_string(folder.join(file)).ok();
+    match read("cpu.max") {
+        Some(text) => cpu_max(&text),
+        None => cpu_max(&[read("cpu.cfs_quota_us")?, read("cpu.cfs_period_us")?].join(" ")),
+    }
+}
+
+/// Reads `quota period` in microseconds as a number of CPUs; nothing for no limit, which is `max`
+/// in version 2 and -1 in version 1.
 fn cpu_max(text: &str) -> Option<f64> {
-    let (quota, period) = text.trim().split_once(' ')?;
-    Some(quota.parse::<f64>().ok()? / period.parse::<f64>().ok()?)
+    let mut words = text.split_whitespace().map(str::parse::<f64>);
+    let (quota, period) = (words.next()?.ok()?, words.next()?.ok()?);
+    (quota > 0.0).then_some(quota / period)
 }
 
 pub(super) fn load() -> Finding {
@@ -104,5 +127,15 @@ mod tests {
         assert_eq!(cpu_max("150000 100000\n"), Some(1.5));
         assert_eq!(cpu_max("max 100000\n"), None);
         assert_eq!(cpu_max(""), None);
+        assert_eq!(cpu_max("50000\n 100000\n"), Some(0.5));
+        assert_eq!(cpu_max("-1\n 100000\n"), None);
+    }
+
+    #[test]
+    fn groups_of_both_versions_are_found() {
+        assert_eq!(cpu_group("0::/a/b"), Some(("/sys/fs/cgroup", "/a/b")));
+        assert_eq!(cpu_group("4:cpu,cpuacct:/c:d"), Some(("/sys/fs/cgroup/cpu", "/c:d")));
+        assert_eq!(cpu_group("3:cpuset:/e"), None);
+        assert_eq!(cpu_group(""), None);
     }
 }

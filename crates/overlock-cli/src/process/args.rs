@@ -39,11 +39,13 @@ pub(crate) struct RunArgs {
 
 const RUN_EXAMPLES: &str = "\
 Examples:
-  overlock run sort --parallel=4 /etc/passwd
-  overlock run ticket tar cf /dev/null /etc/passwd
-  overlock run --lock hybrid --out counters.jsonl make -j8 --version
+  seq 300000 > lines.txt
+  overlock run sort --parallel=4 -o sorted.txt lines.txt
+  overlock run ticket sort --parallel=4 -o sorted.txt lines.txt
+  overlock run --lock hybrid --out counters.jsonl sort --parallel=4 -o sorted.txt lines.txt
 
-What the counters mean: overlock reference";
+What the counters mean: overlock reference
+Exit codes: the program's own (128 + n if signal n ended it); 2 if it could not be run, or the counters could not be written.";
 
 /// Run a program under several locks in turns and say which one suits it.
 ///
@@ -112,11 +114,11 @@ pub(crate) struct CompareArgs {
 
 const COMPARE_EXAMPLES: &str = "\
 Examples:
-  overlock compare xz -T4 -k -c /etc/passwd
-  overlock compare --check-output sort --parallel=4 /etc/passwd
+  seq 300000 > lines.txt
+  overlock compare --check-output sort --parallel=4 lines.txt
   overlock compare --metric 'copied, ([0-9.e-]+) s' \\
       dd if=/dev/zero of=/dev/null bs=64k count=4096
-  overlock compare --locks libc,hybrid --runs 21 --out kept.jsonl make -j8 --version
+  overlock compare --locks libc,hybrid --runs 21 --out kept.jsonl sort --parallel=4 lines.txt
 
 If the program crashes, hangs or prints something else under a lock, that is reported, and the
 other locks go on. Ctrl-C ends the run; whole rounds are printed and kept.

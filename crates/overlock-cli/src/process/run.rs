@@ -42,6 +42,14 @@ pub(crate) fn main(args: &RunArgs) -> Result<Outcome> {
         // What stands before the dashes was meant as a lock.
         launch::known(&word.to_string_lossy())?;
     }
+    if let [word, _, ..] = &args.command[..]
+        && !word.as_encoded_bytes().starts_with(b"-")
+        && let Err(no_program) = launch::find(word)
+        && let Err(no_lock) = launch::known(&word.to_string_lossy())
+    {
+        // The word may have been meant as a lock.
+        bail!("{no_program:#}; {no_lock}");
+    }
     let target = Target::new(&args.command, &[lock.to_owned()])?;
     if lock == LIBC && args.out.is_some() {
         bail!(

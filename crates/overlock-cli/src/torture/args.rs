@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command line of `overlock torture`.
 
+use crate::flags::time;
 use clap::Args;
 use overlock_sim::{CPUS, Plan};
 use std::path::PathBuf;
@@ -26,7 +27,7 @@ pub(crate) struct TortureArgs {
     pub(super) seed: u64,
 
     /// Total time for all locks (90s, 20m, 2h) [default: until Ctrl-C]
-    #[arg(long = "for", value_name = "TIME", value_parser = span)]
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
     pub(super) span: Option<Duration>,
 
     /// Atomic accesses of each random run
@@ -73,36 +74,3 @@ nothing left behind. A failure prints the last events and the command that repea
 
 Memory is sequentially consistent here: weaker orders are left to the model checker.
 Exit codes: 0 fine, 1 a check failed, 2 could not run or write, 130 interrupted before the time was up.";
-
-/// Parses the length of time to torture locks for.
-fn span(text: &str) -> Result<Duration, String> {
-    const UNITS: [(&str, f64); 4] = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
-    let digits = text.trim_end_matches(|c: char| c.is_alphabetic());
-    let suffix = &text[digits.len()..];
-    let scale = UNITS.iter().find(|(name, _)| *name == suffix).map(|(_, scale)| *scale);
-    let scale = scale.ok_or_else(|| format!("'{text}' needs a unit: s, m or h (as in 20m)"))?;
-    let number: f64 =
-        digits.parse().map_err(|_| format!("'{digits}' in '{text}' is not a number"))?;
-    let seconds = number * scale;
-    if (0.001..=1e7).contains(&seconds) {
-        Ok(Duration::from_secs_f64(seconds))
-    } else {
-        Err(format!("'{text}' is outside 1ms to 2777h"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn spans_carry_units() {
-        assert_eq!(span("90s"), Ok(Duration::from_secs(90)));
-        assert_eq!(span("1.5h"), Ok(Duration::from_secs(5400)));
-        assert_eq!(span("20m"), Ok(Duration::from_secs(1200)));
-        for (text, part) in [("20", "needs a unit"), ("0s", "outside"), ("x1m", "not a number")] {
-            let error = span(text).unwrap_err();
-            assert!(error.contains(part), "{text}: {error}");
-        }
-    }
-}

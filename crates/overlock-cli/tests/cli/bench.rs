@@ -196,7 +196,8 @@ fn bad_input_is_a_sentence_and_exit_code_2() {
     said(&["bench", "--random", "3", "--cs", "0"]).ends(2, "cannot be used with");
     said(&["bench", "quick", "--cs", "0"])
         .ends(2, "an experiment says what is measured; leave out");
-    said(&["bench", "macro"]).ends(2, "can't read macro; built in are quick, ");
+    said(&["bench", "macro"])
+        .ends(2, "can't read macro: No such file or directory (os error 2); built in are quick, ");
     said(&["bench", "--out", "/dev/full"]).ends(2, "can't write the result file: No space left");
 }
 

@@ -154,6 +154,8 @@ fn a_missing_or_wrong_library_is_reported() {
 fn bad_input_is_a_sentence_and_exit_code_2() {
     let locks = "for programs; choose from hybrid, ticket, queued, test-and-set, libc, none";
     said(&["run", "no-lock", "--", "true"]).ends(2, locks);
+    said(&["run", "no-lock", "true"]).ends(2, "there is no program 'no-lock' in PATH");
+    said(&["run", "no-lock", "true"]).ends(2, locks);
     said(&["run", "--", "no-such-program"])
         .ends(2, "there is no program 'no-such-program' in PATH");
     said(&["run", "--", "/no/such/program"]).ends(2, "can't run /no/such/program");
