@@ -430,9 +430,9 @@ OL_INLINE void ol_shared_unlock(ol_shared_t *lock)
  * reads already and reads once more calls ol_rwlock_rdlock_again: ol_rwlock_rdlock may wait for a writer that
  * waits for it.
  *
- * ol_cond_t: all its waiters use the same mutex. The thread that has waited longest is woken first; a
- * broadcast wakes two, and each of them the next. A wait may return 0 without a signal, so it stands in a loop. No
- * wait is a cancellation point. The waker need not hold the mutex.
+ * ol_cond_t: all its waiters use the same mutex. The thread that has slept longest is woken first; a
+ * broadcast wakes all at once. A wait may return 0 without a signal, so it stands in a loop. No wait is a
+ * cancellation point. The waker need not hold the mutex. The memory is used until the last wait has returned.
  *
  * `...timed...` takes a time on CLOCK_MONOTONIC, `...clock...` on CLOCK_MONOTONIC or CLOCK_REALTIME: they
  * return ETIMEDOUT if the clock has reached it first; EINVAL if `at` is NULL, its nanoseconds are not below
@@ -441,10 +441,10 @@ OL_INLINE void ol_shared_unlock(ol_shared_t *lock)
  */
 
 typedef struct { uint32_t word, queue, readers, until; } ol_rwlock_t;
-typedef struct { uint32_t list, ends; } ol_cond_t;
+typedef struct { uint32_t words[8]; } ol_cond_t;
 
 #define OL_RWLOCK_INIT { 0, 0, 0, 0 }
-#define OL_COND_INIT { 0, 0 }
+#define OL_COND_INIT { { 0, 0, 0, 0, 0, 0, 0, 0 } }
 
 /* CLOCK_MONOTONIC and clockid_t as Linux defines them: strict C11 hides both. */
 #define OL_DETAIL_MONOTONIC 1

@@ -18,7 +18,7 @@ pub type RwLock = RawRwLock<Threads, CLocks, Biased>;
 pub type Cond = RawCondvar<Threads, CLocks>;
 
 const _: () = assert!(size_of::<RwLock>() == 16 && align_of::<RwLock>() == 4);
-const _: () = assert!(size_of::<Cond>() == 8 && align_of::<Cond>() == 4);
+const _: () = assert!(size_of::<Cond>() == 32 && align_of::<Cond>() == 4);
 
 /// Waits for a lock by `wait`, which returns whether it has it, until `clock` has reached a time.
 fn timed(clock: clockid_t, s: i64, ns: i64, wait: impl Fn(u64) -> bool) -> c_int {
@@ -142,7 +142,7 @@ pub unsafe extern "C" fn ol_cond_timed_sleep(
     if notified || !has_come(clock, s, ns) { 0 } else { ETIMEDOUT }
 }
 
-/// Wakes the waiter that has waited longest.
+/// Wakes a waiter of those that have waited longest.
 ///
 /// # Safety
 /// `cond` points to a live condition variable that only these functions write to.

@@ -28,8 +28,8 @@ impl WaitTimeoutResult {
 /// A condition variable.
 ///
 /// A wait returns when it was notified, or when its deadline has passed. All threads that wait at
-/// one time use the same mutex; one that comes with another panics. `notify_all` wakes waiters one
-/// after another.
+/// one time use the same mutex; one that comes with another panics. `notify_all` wakes all waiters
+/// at once.
 ///
 /// ```
 /// use std::thread;
@@ -60,13 +60,13 @@ impl Condvar {
         Self { raw: RawCondvar::new(), mutex: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// Wakes the thread that has waited longest. Returns whether there was one.
+    /// Wakes the thread that has slept longest. Returns whether there was one.
     #[inline]
     pub fn notify_one(&self) -> bool {
         self.raw.notify_one()
     }
 
-    /// Notifies all waiters, which then wake each other up. Returns how many there were.
+    /// Wakes all waiters. Returns how many there were.
     #[inline]
     pub fn notify_all(&self) -> usize {
         self.raw.notify_all()
@@ -177,10 +177,9 @@ impl Condvar {
 
     /// Notes the mutex of a thread that is about to wait, and panics if others wait with another.
     ///
-    /// Every waiter has noted its mutex before it joins the list. So a list that is not empty while
-    /// another mutex is noted has a waiter with that one. Two threads that come at the same moment
-    /// may both get past, which a caller must not rely on: `notify_all` would then wake
-    /// the one only once the other has its mutex.
+    /// Every waiter has noted its mutex before it joins. So if there are waiters while another mutex
+    /// is noted, one has come with that one. Two threads that come at the same moment may both get
+    /// past, which a caller must not rely on.
     fn come_with(&self, mutex: &RawMutex) {
         let mine = ptr::from_ref(mutex).cast_mut();
         if self.mutex.load(Relaxed) != mine {

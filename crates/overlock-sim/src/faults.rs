@@ -18,7 +18,7 @@ pub enum Fault {
     TwiceKick,
     /// The memory of a lock was freed by its last holder, and used again.
     Freed,
-    /// A CPU was thrown out of its wait for a notification.
+    /// A wait for a notification ended by a panic once it had released its lock.
     Cancelled,
 }
 
@@ -88,6 +88,4 @@ pub(crate) enum InjectedFault {
     Away(u64),
     /// An interrupt, whose handler asks for the script's second lock.
     Interrupt,
-    /// A cancellation: as soon as that can be, the CPU is thrown out of a wait for a notification.
-    Cancel,
 }

@@ -7,7 +7,7 @@ use crate::script::{SCRIPTS, Script};
 use crate::subject::Subject;
 
 /// Takes each CPU of each script away at each of its steps, one run per step, and adds the
-/// runs in which one is interrupted or cancelled as well.
+/// runs in which one is interrupted as well.
 pub fn injections(subject: &'static Subject) -> impl Iterator<Item = (Plan, Report)> {
     let steps = roles(subject, |script| script.cpus).flat_map(move |(script, role)| {
         runs(subject, 0, move |step| Plan::Inject { script, role, step, then: None })
@@ -15,8 +15,8 @@ pub fn injections(subject: &'static Subject) -> impl Iterator<Item = (Plan, Repo
     steps.chain(pairs(subject))
 }
 
-/// Takes CPUs of the scripts with two faults away at each of their steps, and interrupts or cancels
-/// them at each later step: one run per pair of steps.
+/// Takes CPUs of the scripts with two faults away at each of their steps, and interrupts them at
+/// each later step: one run per pair of steps.
 fn pairs(subject: &'static Subject) -> impl Iterator<Item = (Plan, Report)> {
     roles(subject, Script::hit_twice).flat_map(move |(script, role)| {
         let rows = (0..).map_while(move |step| {

@@ -40,11 +40,6 @@ pub(crate) trait Verbs {
     fn wait(&self, _deadline_ns: Option<u64>) -> bool {
         unreachable!("no monitor")
     }
-    /// For a monitor: gives up the wait of the current CPU whose frames lie below an address on its
-    /// stack. Returns false if it can't now.
-    fn give_up(&self, _frames: usize) -> bool {
-        unreachable!("no monitor")
-    }
     /// For a monitor: notifies one waiter, or all.
     fn notify(&self, _all: bool) {
         unreachable!("no monitor")
@@ -96,8 +91,8 @@ pub(crate) enum Layout {
     /// `UPGRADABLE` in bit 1, `WRITER` in bit 0. The second cell is the queue: its holder is the
     /// queue head.
     ReadWrite,
-    /// All cells are zero while no CPU uses it.
-    Blank,
+    /// A condition variable and its lock. The counts of waiters are zero while no CPU uses it.
+    Monitor,
 }
 
 /// Which absent CPUs a lock survives: while one of the others has a processor, a free lock is

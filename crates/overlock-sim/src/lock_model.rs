@@ -129,7 +129,7 @@ impl LockModel {
     /// Whether no CPU holds the lock by right, according to its words.
     pub(crate) fn is_free(&self) -> bool {
         match self.kind.promise.layout {
-            Layout::Opaque | Layout::ReadWrite | Layout::Blank => true,
+            Layout::Opaque | Layout::ReadWrite | Layout::Monitor => true,
             Layout::Bit | Layout::Queue => self.word & LOCKED == 0,
             // Bit 0 of the ticket served is a flag.
             Layout::Ticket => {

@@ -40,7 +40,7 @@ use crate::memory::Memory;
 use crate::script::Script;
 use crate::trace::{self, Trace, What};
 use crate::world::{CPUS, Hold, Verb, World};
-use overlock_results::Rng;
+use overlock_world::Rng;
 
 pub(crate) mod calls;
 mod family;
@@ -82,11 +82,7 @@ pub(crate) struct Op {
     pub(crate) kicks: u64,
     /// Kicks made before it joined the queue.
     pub(crate) kicks_as_newcomer: u64,
-    /// For a wait for a notification, the address on its stack below which its frames lie.
-    pub(crate) frames: usize,
-    /// Whether it has released its lock.
-    pub(crate) released: bool,
-    /// Whether it is cancelled.
+    /// Whether it is a wait for a notification that ends by a panic once it has released its lock.
     pub(crate) cancelled: bool,
 }
 
@@ -116,8 +112,6 @@ pub(crate) struct CpuState {
     interrupted: bool,
     /// Whether the sequence that it began last will not store.
     cut_off: bool,
-    /// From when on it is thrown out of a wait for a notification, as soon as that can be.
-    cancels_at: u64,
     /// How many acquisitions it has made.
     pub(crate) rounds: u64,
 }
@@ -228,7 +222,6 @@ impl Machine {
                 halts: 0,
                 interrupted: false,
                 cut_off: false,
-                cancels_at: u64::MAX,
                 rounds: 0,
             })
             .collect();
@@ -433,7 +426,6 @@ enum AtStep {
     Nothing,
     Suspend,
     Interrupt,
-    Cancel,
 }
 
 /// The number of steps until the next fault that occurs once in `one_in`.

@@ -28,8 +28,7 @@ pub enum Plan {
         role: usize,
         /// The step at which it is taken away.
         step: u64,
-        /// The later step at which, once it is back, it is interrupted or cancelled; `None` means
-        /// never.
+        /// The later step at which, once it is back, it is interrupted; `None` means never.
         then: Option<u64>,
     },
 }

@@ -79,8 +79,8 @@ pub(crate) struct Script {
     waits: bool,
     /// From which CPU on they only lock the monitor.
     lock_from: usize,
-    /// Whether the CPU that is taken away is cancelled later.
-    cancels: bool,
+    /// Whether the wait of the first waiter ends by a panic once it has released the lock.
+    pub(crate) cancels: bool,
     /// What each CPU takes the lock for, if it is a read-write lock.
     holds: [Hold; 4],
     /// Whether they change that in the middle of their sections.
@@ -324,10 +324,10 @@ impl Script {
             }
     }
 
-    /// How many CPUs are interrupted or cancelled in turn. Of a pair it is only the holder, the one
+    /// How many CPUs are interrupted in turn. Of a pair it is only the holder, the one
     /// CPU that uses the second lock only in its handler.
     pub(crate) fn hit_twice(&self) -> usize {
-        match (self.interrupts || self.cancels, self.pair) {
+        match (self.interrupts, self.pair) {
             (false, _) => 0,
             (true, true) => 1,
             (true, false) => self.cpus,
@@ -360,8 +360,7 @@ impl Script {
         then: Option<u64>,
         waits: bool,
     ) -> Vec<Injection> {
-        let what = if self.cancels { InjectedFault::Cancel } else { InjectedFault::Interrupt };
-        let second = then.map(|step| Injection { cpu, step, what });
+        let second = then.map(|step| Injection { cpu, step, what: InjectedFault::Interrupt });
         let away = Injection { cpu, step, what: InjectedFault::Away(away_ns(waits)) };
         second.into_iter().chain([away]).collect()
     }

@@ -40,7 +40,6 @@ pub(crate) enum What {
     /// An interrupt.
     Interrupt,
     /// This CPU is thrown out of its wait for a notification.
-    Cancelled,
     /// This CPU halts.
     Halts { offset: u32 },
     /// This CPU naps.
@@ -67,7 +66,6 @@ impl What {
             Self::Ready => [6, 0, 0],
             Self::Runs => [7, 0, 0],
             Self::Interrupt => [8, 0, 0],
-            Self::Cancelled => [13, 0, 0],
             Self::Halts { offset } => [9, u64::from(offset), 0],
             Self::Naps { ns } => [10, ns, 0],
             Self::Wakes { why } => [11, why.len() as u64, 0],
@@ -105,7 +103,6 @@ impl fmt::Display for Event {
             What::Ready => write!(f, "waits for a processor"),
             What::Runs => write!(f, "runs"),
             What::Interrupt => write!(f, "is interrupted"),
-            What::Cancelled => write!(f, "is thrown out of its wait"),
             What::Halts { offset } => write!(f, "halts on word {offset:#x}"),
             What::Naps { ns } => write!(f, "naps for {ns} ns"),
             What::Wakes { why } => write!(f, "wakes: {why}"),

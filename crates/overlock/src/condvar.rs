@@ -143,12 +143,12 @@ impl<P: Platform, C: Class> Condvar<P, C> {
         self.wait_while_until(guard, holds, P::after(timeout))
     }
 
-    /// Wakes the waiter that has waited longest. Returns whether there was one.
+    /// Wakes a waiter of those that have waited longest. Returns whether there was one.
     pub fn notify_one(&self) -> bool {
         self.raw.notify_one()
     }
 
-    /// Notifies all waiters, which then wake each other up. Returns how many there were.
+    /// Wakes all waiters. Returns how many there were.
     pub fn notify_all(&self) -> usize {
         self.raw.notify_all()
     }

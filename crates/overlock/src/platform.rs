@@ -26,6 +26,7 @@
 //! | P10 | Where `WAITS` is false, or `waits()` returns false, no lock ever calls `wait`. |
 //! | P11 | The releases of [`CheapRelease`] load and store in two steps. Once `membarrier` has returned true to a CPU, no release that missed what that CPU wrote before the call can still store: neither one on another CPU, nor one that the caller itself has interrupted. |
 //! | P12 | The notes of a [`Bias`] are made and unmade in two steps, of which `cut_off` cuts off those under way, as `membarrier` does in P11. |
+//! | P13 | `generation` is the same for all CPUs that share a lock, and differs in a forked child from what it was in its parent. Where processes share the lock's memory, or none forks, it is always zero. |
 
 pub use crate::slot::{Cpu, LEVELS, MAX_CPUS, Slot};
 pub use crate::waiters::bucket::Bucket;

@@ -22,7 +22,7 @@ use overlock::{
     ThreadMutex, ThreadRwLock, Ticket,
 };
 use support::family::{self, Conditional, Shared, With, conditional, shared};
-use support::likeness::Spinning;
+use support::likeness::{Numberless, Spinning, Unmended, Unyielding};
 use support::oracle::{self, Verdict};
 
 /// How long a subject may make no progress.
@@ -99,6 +99,10 @@ condition! {
     cond_ticket: With<Threads, Ticket<Threads>>, takers 4;
     cond_read_write: With<Threads, RawRwLock<Threads>>, takers 4;
     cond_native_mutex: With<Threads, TestAndSet<Native>>, takers 2;
+    cond_numbers: With<Unmended, Hybrid<Unmended>>, takers 4;
+    cond_numberless: With<Numberless, Hybrid<Threads>>, takers 4;
+    cond_unyielding: With<Unyielding, TestAndSet<Native>>, takers 2;
+    cond_processes: With<Processes, TestAndSet<Processes>>, takers 4;
     cond_native: With<Native, TestAndSet<Native>>, takers 2;
 }
 
@@ -479,7 +483,7 @@ fn a_reader_that_the_bias_admitted_keeps_a_writer_out() {
 fn they_are_small_and_start_as_zeros() {
     assert_eq!(size_of::<RawRwLock<Threads>>(), 8);
     assert_eq!(size_of::<ThreadRwLock<()>>(), 16);
-    assert_eq!(size_of::<ThreadCondvar>(), 8);
+    assert_eq!(size_of::<ThreadCondvar>(), 32);
     static STATIC: RawRwLock<Threads> = RawRwLock::new();
     // SAFETY: a lock of two words, which no thread uses.
     assert_eq!(unsafe { *(&raw const STATIC).cast::<[u32; 2]>() }, [0; 2]);

@@ -3,8 +3,7 @@
 
 use crate::interrupt;
 use crate::warnings::DISTURBED;
-use overlock_bench::Failed;
-use overlock_results::Run;
+use overlock_world::{Failed, Run};
 
 /// How often one run may be repeated.
 const EACH: u32 = 2;

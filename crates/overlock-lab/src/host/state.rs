@@ -4,11 +4,10 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
 
-use overlock_bench::Config;
-use overlock_bench::timeline::{Notes, Window};
 use overlock_host::sched::Scheduler;
 use overlock_host::sched::yield_to::{Policy, Tally};
-use overlock_results::Accounts;
+use overlock_world::timeline::{Notes, Window};
+use overlock_world::{Accounts, Config};
 
 use super::delay::Delay;
 use crate::error::{Error, Stuck};

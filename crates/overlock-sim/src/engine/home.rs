@@ -35,16 +35,6 @@ impl<M> Home<M> {
         self.on_host.get()
     }
 
-    /// What a CPU does from here on takes no time, until it comes back.
-    pub(crate) fn leave(&self) {
-        self.on_host.set(true);
-    }
-
-    /// Ends that.
-    pub(crate) fn come_back(&self) {
-        self.on_host.set(false);
-    }
-
     /// Lets the machine ask its program something.
     pub(crate) fn ask<R>(&self, question: impl FnOnce() -> R) -> R {
         let before = self.on_host.replace(true);

@@ -122,25 +122,16 @@ pub(crate) fn step_onto(site: &'static Location<'static>, offset: Option<u32>) {
         AtStep::Nothing => {}
         AtStep::Suspend => suspend(),
         AtStep::Interrupt => interrupt(),
-        AtStep::Cancel => cancel(),
     }
 }
 
 /// What a wait is left by that is cancelled.
 struct Thrown;
 
-/// Throws the current CPU out of the wait that this is a step of, as a signal handler does that
-/// jumps out of it, unless it can't yet. What the frames do as they go takes no time: after such a
-/// jump, they would do nothing.
-fn cancel() {
-    let (verbs, frames) = with(|m| {
-        let (lock, frames) = m.begin_cancel();
-        (m.locks[lock].verbs, frames)
-    });
-    let leaves = verbs.give_up(frames);
-    with(|m| m.end_cancel(leaves));
-    if leaves {
-        <Machine as engine::Machine>::home(Home::leave);
+/// Ends the wait of the current CPU by a panic, if it is to be cancelled.
+pub(crate) fn may_cancel() {
+    if with(Machine::wait_is_cancelled) {
+        with(|m| m.note_fault(Fault::Cancelled));
         panic::resume_unwind(Box::new(Thrown));
     }
 }
@@ -149,10 +140,7 @@ fn cancel() {
 pub(crate) fn cancellable<R>(wait: impl FnOnce() -> R) -> Option<R> {
     match panic::catch_unwind(AssertUnwindSafe(wait)) {
         Ok(result) => Some(result),
-        Err(thrown) if thrown.is::<Thrown>() => {
-            <Machine as engine::Machine>::home(Home::come_back);
-            None
-        }
+        Err(thrown) if thrown.is::<Thrown>() => None,
         Err(other) => panic::resume_unwind(other),
     }
 }

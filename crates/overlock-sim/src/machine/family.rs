@@ -3,10 +3,8 @@
 
 use super::{Machine, Op, Status};
 use crate::failure::Oracle;
-use crate::faults::Fault;
 use crate::kind::Role;
 use crate::lock_model::LOCKED;
-use crate::trace::What;
 use crate::world::{Hold, Verb};
 
 // The word of a read-write lock (`Layout::ReadWrite`).
@@ -31,8 +29,8 @@ const BARRED: u32 = 62;
 /// bars newcomers, some accesses later.
 const UNBARRED: u32 = 32;
 
-/// How soon after its beginning a wait is cancelled at the latest, in nanoseconds.
-const SOON_NS: u64 = 100_000;
+/// One in how many waits is cancelled.
+const CANCELS_ONE_IN: u32 = 8;
 
 fn readers(word: u32) -> i32 {
     word.cast_signed() >> READERS_SHIFT
@@ -111,14 +109,13 @@ impl Machine {
     }
 
     /// The current CPU, which holds the lock of a monitor, begins to wait for a notification.
-    /// Its frames will lie below an address on its stack.
-    pub(crate) fn begin_wait(&mut self, lock: usize, deadline: Option<u64>, frames: usize) {
-        if self.script.is_none() {
-            let soon = self.rng.one_in(4).then(|| self.core.now + self.rng.magnitude(SOON_NS));
-            self.me().cancels_at = soon.unwrap_or(u64::MAX);
-        }
+    pub(crate) fn begin_wait(&mut self, lock: usize, deadline: Option<u64>) {
         self.begin(lock, Some(Verb::Wait), deadline, Hold::Write);
-        self.wait_mut().frames = frames;
+        let cancels = match self.script {
+            Some(script) => script.cancels && self.cpu() == 1,
+            None => self.rng.one_in(CANCELS_ONE_IN),
+        };
+        self.wait_mut().cancelled = cancels && !self.draining;
     }
 
     /// The wait releases the lock.
@@ -127,43 +124,7 @@ impl Machine {
         self.stops_holding(lock, Hold::Write);
     }
 
-    /// The wait has released the lock.
-    pub(crate) fn wait_has_released(&mut self) {
-        self.wait_mut().released = true;
-    }
-
-    /// When the current CPU's wait is cancelled.
-    pub(super) fn cancels_at(&self) -> u64 {
-        self.cpus[self.cpu()].cancels_at
-    }
-
-    /// Whether the current CPU is to be thrown out of its wait: once it has released the lock, and
-    /// before it asks for it again.
-    pub(super) fn is_cancelled(&self) -> bool {
-        let op = self.cpus[self.cpu()].op();
-        op.is_some_and(|op| op.released) && self.cancels_at() <= self.core.now
-    }
-
-    /// Begins to cancel the wait of the current CPU. Returns the lock, and the address below which
-    /// its frames lie.
-    pub(super) fn begin_cancel(&mut self) -> (usize, usize) {
-        let op = self.wait_mut();
-        // Not twice at once.
-        (op.cancelled, op.released) = (true, false);
-        (op.lock, op.frames)
-    }
-
-    /// The current CPU leaves the frames of its wait, or it can't yet.
-    pub(super) fn end_cancel(&mut self, leaves: bool) {
-        if leaves {
-            self.note_fault(Fault::Cancelled);
-            self.add(self.cpu(), What::Cancelled);
-        } else {
-            self.wait_mut().released = true;
-        }
-    }
-
-    /// Whether the wait of the current CPU is cancelled.
+    /// Whether the wait of the current CPU ends by a panic once it has released the lock.
     pub(crate) fn wait_is_cancelled(&mut self) -> bool {
         self.wait_mut().cancelled
     }
@@ -174,8 +135,7 @@ impl Machine {
 
     /// The wait is over, and asks for the lock, however long that takes.
     pub(crate) fn wait_wants_lock(&mut self) {
-        let op = self.wait_mut();
-        (op.verb, op.released) = (Some(Verb::Lock), false);
+        self.wait_mut().verb = Some(Verb::Lock);
     }
 
     /// The wait has the lock again.

@@ -30,11 +30,7 @@ impl Machine {
         match self.injected(site) {
             Some(InjectedFault::Away(ns)) => return self.take_away(ns),
             Some(InjectedFault::Interrupt) => return AtStep::Interrupt,
-            Some(InjectedFault::Cancel) => self.me().cancels_at = 0,
             None => {}
-        }
-        if !self.draining && self.is_cancelled() {
-            return AtStep::Cancel;
         }
         let cpu = &self.cpus[self.cpu()];
         if self.world.pcpus < self.world.cpus

@@ -53,8 +53,6 @@ impl Machine {
             joined: false,
             kicks: 0,
             kicks_as_newcomer: 0,
-            frames: 0,
-            released: false,
             cancelled: false,
         });
     }
@@ -75,7 +73,7 @@ impl Machine {
             self.tally.acquisitions += 1;
             match model.kind.promise.layout {
                 Layout::Ticket => self.leave_queue(lock, me),
-                Layout::Opaque | Layout::ReadWrite | Layout::Blank => model.takes += 1,
+                Layout::Opaque | Layout::ReadWrite | Layout::Monitor => model.takes += 1,
                 Layout::Bit | Layout::Queue => {}
             }
             self.holds(lock, op.hold);
@@ -222,7 +220,7 @@ impl Machine {
         }
         let Some(new) = new else { return };
         match model.kind.promise.layout {
-            Layout::Opaque | Layout::Blank => {}
+            Layout::Opaque | Layout::Monitor => {}
             Layout::ReadWrite => self.watch_read_write(lock, rest, old, new),
             Layout::Ticket if rest != 0 => {
                 model.queue.push_back(Waiter { cpu: me, left: false, skipped: false, ticket: old });
@@ -376,7 +374,8 @@ impl Machine {
         match model.kind.promise.layout {
             Layout::Opaque => false,
             Layout::ReadWrite => [model.word & !AT_REST, peek(1)] != [0; 2],
-            Layout::Blank => (0..16).any(|cell| peek(cell) != 0),
+            // Its lock comes behind the condition variable.
+            Layout::Monitor => [0, 1, 2, 3, 8].into_iter().any(|cell| peek(cell) != 0),
             Layout::Bit => model.word != 0,
             Layout::Queue => !is_at_rest(model.word),
             Layout::Ticket => !model.queue.is_empty(),

@@ -74,9 +74,6 @@ impl Machine {
         } else {
             u64::MAX
         };
-        let op = self.cpus[self.cpu()].op();
-        let cancels = op.filter(|op| op.released).map_or(u64::MAX, |_| self.cancels_at());
-        let surprise = surprise.min(cancels);
         self.add(self.cpu(), What::Halts { offset });
         self.lose(Status::Halted { offset, until, surprise });
         self.check_wakeups();

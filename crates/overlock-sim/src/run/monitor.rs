@@ -125,8 +125,7 @@ fn take(job: Job) {
     acquire(Job { verb: Verb::Lock, ..job });
     let mut notified = true;
     while notified && with(|m| m.locks[lock].tokens == 0 && !m.draining) {
-        let here = (&raw const job).addr();
-        with(|m| m.begin_wait(lock, deadline, here));
+        with(|m| m.begin_wait(lock, deadline));
         notified = verbs(lock).wait(deadline);
         with(|m| m.end_wait(notified));
     }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Read-write locks and condition variables as subjects, and what they would be with mistakes.
 
-use std::cell::Cell;
 use std::marker::PhantomData;
 
 use lock_api::{RawRwLockFair as _, RawRwLockUpgradeFair as _};
@@ -13,7 +12,7 @@ use crate::Oracle;
 use crate::cell::Numbers;
 use crate::kind::{Kind, Layout, Promise, Role, Survives, Verbs};
 use crate::machine::Machine;
-use crate::machine::calls::{cancellable, with};
+use crate::machine::calls::{cancellable, may_cancel, with};
 use crate::platform::{
     ByAddress, ByNumber, Cheap, Inject, Kickless, Misnumbered, Noted, SpinOnly, SwitchedOff,
     Unfenced, Waiting,
@@ -28,7 +27,7 @@ const READ_WRITE: Promise = Promise {
     ..UNFAIR
 };
 /// A CPU that is away may have the list of waiters with it.
-const MONITOR: Promise = Promise { layout: Layout::Blank, survives: Survives::Nobody, ..UNFAIR };
+const MONITOR: Promise = Promise { layout: Layout::Monitor, survives: Survives::Nobody, ..UNFAIR };
 
 pub(super) static SUBJECTS: &[Subject] = &[
     read_write::<Cheap, Noted, Right>("rwlock"),
@@ -68,10 +67,6 @@ pub(super) static BROKEN: &[Subject] = &[
     Subject { known_bad: &[Oracle::LostWakeup], ..monitor::<ByAddress, Late>("broken-wait") },
     Subject { known_bad: &[Oracle::LostWakeup], ..monitor::<ByAddress, Greedy>("broken-timeout") },
     Subject { known_bad: &[Oracle::LostWakeup], ..monitor::<ByAddress, Keeping>("broken-cancel") },
-    Subject {
-        known_bad: &[Oracle::LostWakeup, Oracle::Progress, Oracle::Panic],
-        ..mixed::<Misnumbered<Equal>>("broken-notified", &EQUAL)
-    },
 ];
 
 /// The queue head never bars newcomers, and never counts how often it is passed.
@@ -169,23 +164,9 @@ const fn kinds<W: Waiting>() -> [Kind; 4] {
 }
 
 static KINDS: [Kind; 4] = kinds::<ByNumber>();
-static EQUAL: [Kind; 4] = kinds::<Misnumbered<Equal>>();
 
 const fn mixed<W: Waiting>(name: &'static str, mix: &'static [Kind]) -> Subject {
     Subject { mix, ..monitor::<W, Right>(name) }
-}
-
-/// A notification uses the number of a halted queue head, so a release that has found its waiter in
-/// the table may turn one into the other.
-#[derive(Debug)]
-struct Equal;
-
-impl Numbers for Equal {
-    fn of(state: u32) -> u32 {
-        const HEAD_HALTED: u32 = 3;
-        const NOTIFIED: u32 = 15;
-        if state == NOTIFIED { HEAD_HALTED } else { state }
-    }
 }
 
 #[repr(transparent)]
@@ -309,7 +290,6 @@ unsafe impl<L: RawLock> RawLock for Told<L> {
         with(Machine::wait_releases);
         // SAFETY: the caller's.
         unsafe { self.0.unlock() };
-        with(Machine::wait_has_released);
     }
 
     fn is_locked(&self) -> bool {
@@ -317,9 +297,10 @@ unsafe impl<L: RawLock> RawLock for Told<L> {
     }
 }
 
+#[repr(C)]
 struct Monitor<W: Waiting, M> {
-    lock: Told<Hybrid<Inject<W>>>,
     condvar: RawCondvar<Inject<W>, Probe>,
+    lock: Told<Hybrid<Inject<W>>>,
     mistake: PhantomData<M>,
 }
 
@@ -343,14 +324,19 @@ impl<W: Waiting, M: Mistake> Verbs for Monitor<W, M> {
 
     fn wait(&self, deadline_ns: Option<u64>) -> bool {
         let waited = cancellable(|| {
-            if M::JOINS_FIRST {
-                // SAFETY: the caller holds the lock.
-                unsafe { self.condvar.wait_until(&self.lock, deadline_ns) }
-            } else {
-                // SAFETY: the caller holds the lock.
-                unsafe { self.lock.unlock() };
-                self.condvar.wait_between(deadline_ns, || {}, || self.lock.lock())
+            // SAFETY: the caller holds the lock.
+            let unlock = || unsafe { self.lock.unlock() };
+            if !M::JOINS_FIRST {
+                unlock();
+                return self.condvar.wait_between(deadline_ns, || {}, || self.lock.lock());
             }
+            let release = || {
+                unlock();
+                if M::PASSES_ON {
+                    may_cancel();
+                }
+            };
+            self.condvar.wait_between(deadline_ns, release, || self.lock.lock())
         });
         let Some(notified) = waited else {
             self.lock.lock();
@@ -361,20 +347,6 @@ impl<W: Waiting, M: Mistake> Verbs for Monitor<W, M> {
         }
         let late = || deadline_ns.is_some_and(|at| Inject::<W>::now_ns() >= at);
         notified && (M::TELLS || !late())
-    }
-
-    fn give_up(&self, frames: usize) -> bool {
-        let Some(cpu) = Inject::<W>::cpu().filter(|_| M::PASSES_ON) else { return false };
-        let found = Cell::new(false);
-        let is_gone = |at| {
-            found.set(found.get() || at < frames);
-            at < frames
-        };
-        // SAFETY: this CPU's wait, whose frames go if this returns true. A monitor is alive while a
-        // CPU waits.
-        let all = unsafe { Inject::<W>::slot(cpu).give_up(cpu, is_gone) };
-        // Without a trace it is about to ask for its lock, or has no node.
-        all && found.get()
     }
 
     fn notify(&self, all: bool) {

@@ -13,7 +13,7 @@ use crate::waiters::bucket::Bucket;
 /// The world a lock runs in. See the [module documentation](super) for the contract.
 ///
 /// # Safety
-/// An implementation keeps clauses P0 to P11. The locks' mutual exclusion rests on P0, P7 and P8;
+/// An implementation keeps clauses P0 to P13. The locks' mutual exclusion rests on P0, P7 and P8;
 /// their progress rests on P1, P3 and P11.
 pub unsafe trait Platform: Sized + 'static {
     /// An 8-bit cell.
@@ -115,6 +115,13 @@ pub unsafe trait Platform: Sized + 'static {
     /// Kicks all CPUs that wait on `word`. As for [`kick_any`](Self::kick_any), only the address is
     /// used.
     fn kick_every(_word: *const Self::Word) {}
+
+    /// A number that changes when a process forks, in the child (P13): the CPUs that waited in the
+    /// parent do not exist there. Never [`u32::MAX`].
+    #[inline]
+    fn generation() -> u32 {
+        0
+    }
 
     /// A clock in nanoseconds (P9).
     fn now_ns() -> u64;

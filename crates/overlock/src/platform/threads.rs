@@ -13,6 +13,7 @@
 //! | P9 | `CLOCK_MONOTONIC` ([`clock`]). |
 //! | P10 | [`Threads::set_waiting`] switches waiting off. |
 //! | P11 | Restartable sequences, cut off by `membarrier`, where the system has both ([`rseq`]). |
+//! | P13 | The number of forks behind the process, counted by a fork handler ([`registry`]). |
 
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 
@@ -140,6 +141,10 @@ unsafe impl Platform for Threads {
 
     fn kick_every(word: *const AtomicU32) {
         futex::wake(word, i32::MAX, futex::Scope::Private);
+    }
+
+    fn generation() -> u32 {
+        registry::forks()
     }
 
     #[inline]

@@ -1,184 +1,174 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `RawCondvar`: waiting for a condition that a lock protects.
 //!
-//! A waiter leaves its name in a list before it releases the lock, and halts on a word of its own
-//! node. A notification takes a name off the list and kicks that CPU. There is no sequence number
-//! and there are no groups of waiters, so none can be lost between two of them: a notification is
-//! for one waiter, by name, from the moment it is taken off the list.
+//! A condition variable counts its waiters. It has no list of them and no place for one of them, so
+//! any number of CPUs can wait, with or without a number, in one process or in several that share
+//! the memory.
 //!
 //! # State
 //!
-//! Two words: `ends`, the codes of the first and the last node of the list, and a lock that is held
-//! for a few instructions, around each change of the list. A node on the list is linked both ways,
-//! by codes. Its `state`:
+//! Waiters form groups. New waiters join the *open* group. A notification is for the *closed*
+//! group; if all of its waiters have been notified, it closes the open group and opens another.
+//! Groups before the closed one are *done*: all of their waiters have been notified.
 //!
-//! ```text
-//!            notified: off the list       the condition variable is left alone
-//!   WAITING -----------------------> PICKED ---------------------------> NOTIFIED
-//!      | deadline: takes itself off the list
-//!      v
-//!     leaves
-//! ```
+//! | word | |
+//! |---|---|
+//! | `list` | a lock, held for a few instructions around each change of the words below |
+//! | `open` | the number of the open group; the one before it is the closed group |
+//! | `waiting` | how many waiters of both groups have not been notified |
+//! | `closed` | how many of these are in the closed group |
+//! | `permits` | how many notifications of the closed group no waiter has taken |
+//! | `gates` | two words that waiters halt on: a group's is chosen by the parity of its number |
+//! | `generation` | the process whose waiters these are ([`Platform::generation`]) |
 //!
-//! `PICKED` and `NOTIFIED` differ so that a waiter stays until the CPU that notifies it has
-//! released the list: only then the condition variable may be freed.
+//! A gate counts the notifications of its groups; its bit [`HALTS`] says that a waiter may have
+//! halted there.
 //!
 //! # A wait
 //!
 //! ```text
-//!   waiter                                 notifier
+//!   waiter                                   notifier
 //!   (holds the lock)
-//!   A  joins the list                      takes the lock, after B
-//!   B  releases the lock                   changes the condition
-//!   C  halts while its state is not        D  takes the waiter off: PICKED
-//!      NOTIFIED                            E  releases the list
-//!   F  leaves; takes the lock              G  state = NOTIFIED
-//!                                          H  kicks the waiter
+//!   A  joins the open group: waiting += 1    takes the lock, after B
+//!   B  releases the lock                     changes the condition
+//!   C  halts while its gate is as at A       D  closes the group, if it must
+//!   E  takes a permit, if its group is       F  waiting -= 1, closed -= 1, permits += 1,
+//!      closed and has one, or leaves            gate += 1
+//!      if its group is done; else C again    G  releases the list
+//!   H  takes the lock                        I  kicks one CPU at the gate; all, if closed == 0
 //! ```
 //!
 //! *No notification is lost.* A notifier that changed the condition after the waiter had looked has
-//! taken the lock after B, so A happens before D, and D finds the waiter, or an earlier one. G and
-//! the halt at C are about one word: either the halt sees `NOTIFIED`, or G comes after the halt has
-//! compared, and the kick that follows G ends it (P3).
+//! taken the lock after B, so A happens before D, and F is for the waiter or for one before it. The
+//! halt at C and the change at F are about one word: one comes first ([`park`](crate::park)).
 //!
-//! *Deadlines.* A waiter whose deadline has passed takes the list. If it is still on it, it takes
-//! itself off, and no notification is for it. If it is not, one is: it waits for G, which is some
-//! instructions away, and returns as notified. So no notification goes to a waiter that reports a
-//! time-out.
+//! *No notification goes to a newcomer.* All waiters that may take a permit joined before the group
+//! was closed, and so before each notification of the group. Without groups, a waiter that comes
+//! after a notification could take it from one that it was for.
 //!
-//! # No stampede
+//! *Each permit finds its waiter.* A permit comes with a kick of a CPU that has halted, if there is
+//! one, and a CPU that is awake looks for a permit before it halts again. So there are never more
+//! permits than waiters of the group that are awake or about to be kicked. The last permit of the
+//! group comes with a kick of all: none is left to halt when its gate gets the next group, also if
+//! an earlier kick is late, or hits a CPU of another group.
 //!
-//! `notify_all` takes the whole list, makes two chains of it, of every second waiter each, and
-//! kicks only the first of each. Every notified waiter kicks the next one of its chain as soon as
-//! it runs, before it comes for the lock. So no more waiters are awake than have found a processor,
-//! the next one wakes up while those before it are in their sections, and no section is longer for
-//! a kick. One chain would have a processor idle for the wake-up latency of each waiter:
+//! *Deadlines.* A waiter whose deadline has passed takes a permit if its group has one, and returns
+//! as notified. Otherwise it leaves the counts of its group, and no notification is for it.
 //!
-//! ```text
-//!   notify_all                 first                 second                third
-//!   all are PICKED
-//!   last .. first: NOTIFIED
-//!   kicks the first, second    kicks the third       kicks the fourth
-//!                              takes the lock                              kicks the fifth
-//!                              releases the lock     takes the lock
-//! ```
-//!
-//! A waiter in the middle that wakes up early (P2) or at its deadline finds `NOTIFIED` and leaves;
-//! it kicks its own successor in the chain, and the kick of its predecessor hits a CPU that does
-//! not wait for it, which is harmless (P4). The states are changed from the last to the first, so a
-//! waiter that can leave has a successor that is `NOTIFIED` already, and the kick comes after the
-//! change. So each waiter that was picked is kicked after its state has changed, or is awake.
-//!
-//! # Pace
-//!
-//! A waiter spins for as long as a halt would cost it, and yields its processor at each reading of
-//! the clock: the CPU that is to notify it may need that very processor. For the same reason a
-//! notified waiter that finds the lock held yields some times before it waits for the lock in
-//! earnest: the holder is often the notifier, whose place it has taken.
-//!
-//! Where strangers compute ([`Platform::has_strangers`]), it halts at once and does not yield.
+//! *Broadcasts.* `notify_all` makes both groups done and kicks all CPUs at both gates, by one call
+//! each where the platform has one. No waiter's turn depends on that of another.
 //!
 //! # Invariants
 //!
-//! * V1: the list, its links and its nodes' states change only under its lock, except
-//!   `PICKED -> NOTIFIED` and the link to the next of a chain, by the CPU that took the node off.
-//! * V2: a node is reused only after its CPU has seen `NOTIFIED`, or has taken it off itself.
-//! * V3: after its release of the list, a notifier uses only nodes, which live for ever.
-//! * V4: each waiter that has seen `NOTIFIED` kicks the node that its `next` names.
+//! * V1: the counts change only under `list`, and a waiter reads its gate for the first time there.
+//! * V2: `closed` is at most `waiting`; waiters of the closed group are `closed + permits`.
+//! * V3: after it has released `list`, a notifier uses only addresses. So the waiter that returns
+//!   last may free the condition variable.
+//! * V4: who leaves by a panic of `release` leaves no count behind.
 //!
 //! # Orderings
 //!
 //! | site | operation | order | pairs with |
 //! |---|---|---|---|
-//! | V-O1 | `NOTIFIED`, by the notifier | Release | V-O2: the waiter's `next` was written before, and no other CPU uses the node any more |
-//! | V-O2 | the waiter's look at its state | Acquire | V-O1 |
+//! | V-O1 | `HALTS`, by a waiter | Release | the fence of [`park`](crate::park), by the notifier |
 //!
-//! Everything else is ordered by the list's lock, and what the condition is made of by the user's.
-//! The look at `ends` without the lock may miss only waiters that the caller need not notify: those
+//! Everything else is ordered by `list`, and what the condition is made of by the user's lock. The
+//! look at `waiting` without `list` may miss only waiters that the caller need not notify: those
 //! that did not join before the caller took, or last took, the user's lock.
 //!
 //! # Limits
 //!
-//! * A CPU without a number or a free node does not join: it releases the lock, naps, takes the
-//!   lock, and returns as if it had been notified, which a caller's loop bears. So does every CPU
-//!   where CPUs have no numbers.
-//! * A condition variable has to outlive the waits on it, not only their notifications, where the
-//!   process forks: until `wait` returns, the waiter's trace names it.
-//! * A fork while a notifier looks at a list that another has just emptied leaves the list held in
-//!   the child.
-//! * A CPU that is taken away while it has the list, or between D and G, holds waiters and
-//!   notifiers up until it is back.
+//! * Within a group, the platform chooses whom a kick wakes: on threads, who halted first.
+//! * A waiter that sleeps through exactly 2^32 groups, or 2^31 notifications of a gate between A and
+//!   C, sleeps on.
+//! * A CPU that is taken away while it has the list holds waiters and notifiers up until it is back.
+//! * The waits of a vanished process count on where processes share a condition variable.
 //!
 //! # Sources
 //!
-//! Condition variables with a list of waiters: A. Birrell, "Implementing Condition Variables with
-//! Semaphores", 2003. Waking each waiter by the one before it does what `FUTEX_REQUEUE` is for,
-//! with any lock. Lost notifications between groups of waiters: sourceware.org bug 25847.
+//! Two groups, of which one closes: the condition variable of glibc 2.25 (T. Riegel). Its lost
+//! wake-ups (sourceware.org bug 25847) came of waiters that take permits of another group, which
+//! the lock around the counts rules out.
 
 use core::fmt;
 use core::marker::PhantomData;
+use core::mem;
+use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::time::Duration;
 
 use super::{RawLock, TestAndSet};
 use crate::atomic::{Atomic, ConstAtomic};
 use crate::counters::{Class, Event, Uncounted};
-use crate::entered::Entered;
+use crate::park;
 use crate::platform::Platform;
-use crate::slot::{Care, Node, NodeId, NodeState, step};
-use crate::spin::{Spin, may_yield};
-use crate::waiters::NAP_NS;
 
-/// How often a notified waiter yields while the lock is held. Any value is correct.
-const YIELDS: u32 = 8;
+/// In a gate: a waiter may have halted there.
+const HALTS: u32 = 1 << 0;
+/// In a gate: one notification.
+const ONE: u32 = 1 << 1;
+/// In place of a generation: the words are being cleared.
+const CLEARING: u32 = u32::MAX;
 
 /// A condition variable without the lock it is used with. See the [module documentation](self).
+#[repr(C)]
 pub struct RawCondvar<P: Platform, C: Class = Uncounted> {
+    // Without waiters, the first four are zero.
     list: TestAndSet<P>,
-    ends: P::Word,
+    waiting: P::Word,
+    closed: P::Word,
+    permits: P::Word,
+    open: P::Word,
+    gates: [P::Word; 2],
+    /// It takes no part in the protocol, so it is no cell of the platform.
+    generation: AtomicU32,
     class: PhantomData<C>,
 }
 
-/// The first and the last node of a list.
-#[derive(Clone, Copy)]
-struct Ends {
-    first: NodeId,
-    last: NodeId,
+/// What a waiter finds under the list.
+enum Found {
+    /// A notification, which is now taken.
+    Permit,
+    /// None: its gate, which changes with the next.
+    Gate(u32),
+    /// None, and it has left its group.
+    Left,
 }
 
-impl Ends {
-    const fn new(word: u32) -> Option<Self> {
-        match (NodeId::decode(word as u16 as u32), NodeId::decode(word >> 16)) {
-            (Some(first), Some(last)) => Some(Self { first, last }),
-            _ => None,
+/// A waiter that leaves its group if it is dropped.
+struct Joined<'a, P: Platform, C: Class> {
+    condvar: &'a RawCondvar<P, C>,
+    group: u32,
+}
+
+impl<P: Platform, C: Class> Drop for Joined<'_, P, C> {
+    fn drop(&mut self) {
+        if let Found::Permit = self.condvar.look(self.group, true) {
+            self.condvar.notify_one();
         }
     }
-
-    const fn word(self) -> u32 {
-        self.first.code() | self.last.code() << 16
-    }
-}
-
-/// The code of a node, or zero.
-fn code(node: Option<NodeId>) -> u32 {
-    node.map_or(0, NodeId::code)
 }
 
 impl<P: Platform, C: Class> RawCondvar<P, C> {
-    const CARE: &'static Care = &Care { mend: Self::mend, give_up: Self::give_up };
-
-    /// A condition variable in two cells, for platforms whose cells can't be constants.
+    /// A condition variable in cells, for platforms whose cells can't be constants.
     ///
     /// # Safety
     /// Each cell holds zero.
-    pub const unsafe fn with(list: P::Word, ends: P::Word) -> Self {
+    pub const unsafe fn with(
+        list: P::Word,
+        gates: [P::Word; 2],
+        open: P::Word,
+        waiting: P::Word,
+        closed: P::Word,
+        permits: P::Word,
+    ) -> Self {
         // SAFETY: the caller's.
         let list = unsafe { TestAndSet::with(list) };
-        Self { list, ends, class: PhantomData }
+        let generation = AtomicU32::new(0);
+        Self { list, gates, open, waiting, closed, permits, generation, class: PhantomData }
     }
 
-    /// Releases `lock`, waits until notified, and takes the lock. It may also return without having
-    /// been notified.
+    /// Releases `lock`, waits until notified, and takes the lock.
     ///
     /// # Safety
     /// The caller holds the lock.
@@ -195,21 +185,8 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
     /// # Safety
     /// The caller holds the lock.
     pub unsafe fn wait_until<L: RawLock>(&self, lock: &L, deadline_ns: Option<u64>) -> bool {
-        let take = || {
-            for _ in 0..YIELDS {
-                if !may_yield::<P>() {
-                    break;
-                }
-                if lock.try_lock() {
-                    return;
-                }
-                C::count(Event::PvYield);
-                P::yield_now();
-            }
-            lock.lock();
-        };
         // SAFETY: the caller holds the lock until here.
-        self.wait_between(deadline_ns, || unsafe { lock.unlock() }, take)
+        self.wait_between(deadline_ns, || unsafe { lock.unlock() }, || lock.lock())
     }
 
     /// [`wait_until`](Self::wait_until), within `timeout`. Where the clock stands still, it waits
@@ -223,82 +200,94 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
     }
 
     /// [`wait_until`](Self::wait_until), for a lock of any kind: `release` releases it, and `take`
-    /// takes it again.
+    /// takes it again. If `release` panics, the wait is over.
     pub fn wait_between(
         &self,
         deadline_ns: Option<u64>,
         release: impl FnOnce(),
         take: impl FnOnce(),
     ) -> bool {
-        let Some(entered) = Entered::<P>::new() else {
-            C::count(Event::LockNoNode);
-            release();
-            P::nap(NAP_NS);
-            take();
-            return deadline_ns.is_none_or(|at| P::now_ns() < at);
-        };
-        entered.trace(self, Self::CARE);
-        self.join(entered.id());
-        entered.has_got_to(step::QUEUED);
+        let (group, gate) = self.join();
+        let joined = Joined { condvar: self, group };
         release();
-        let notified = self.sleep(&entered, deadline_ns);
-        // V4. The successor of a waiter that has left by itself is not its concern.
-        let next = if notified { NodeId::decode(entered.node().next.load(Relaxed)) } else { None };
-        if let Some(next) = next {
-            Self::kick(next);
-        }
-        // Not before: without its trace, a wait that is thrown out would leave V4 undone.
-        drop(entered);
+        mem::forget(joined);
+        let notified = self.sleep(group, gate, deadline_ns);
         take();
         notified
     }
 
-    /// Waits until notified, and returns true; or until the deadline, and then has left the list.
-    fn sleep(&self, entered: &Entered<P>, mut deadline_ns: Option<u64>) -> bool {
-        let state = &entered.node().state;
-        let mut spin = Spin::new(P::costs().spin_ns());
-        let mut spins = P::WAITS && P::waits() && !P::has_strangers();
+    /// Joins the open group. Returns its number, and its gate.
+    fn join(&self) -> (u32, u32) {
+        self.with_list(|| {
+            add(&self.waiting, 1);
+            let group = get(&self.open);
+            (group, get(self.gate(group)))
+        })
+    }
+
+    /// Waits until notified, and returns true; or until the deadline, and then has left its group.
+    fn sleep(&self, group: u32, mut seen: u32, deadline_ns: Option<u64>) -> bool {
         loop {
-            // ORDERING: Acquire, V-O2.
-            let seen = state.load(Acquire);
-            if seen == NodeState::NOTIFIED {
-                entered.has_got_to(step::MOVING);
-                return true;
-            }
-            if deadline_ns.is_some_and(|at| P::now_ns() >= at) {
-                entered.has_got_to(step::MOVING);
-                if self.leave(entered.id()) {
-                    C::count(Event::LockTimeout);
-                    return false;
+            let late = deadline_ns.is_some_and(|at| P::now_ns() >= at);
+            if late || get(self.gate(group)) | HALTS != seen | HALTS {
+                match self.look(group, late) {
+                    Found::Permit => return true,
+                    Found::Left => {
+                        C::count(Event::LockTimeout);
+                        return false;
+                    }
+                    Found::Gate(now) => seen = now,
                 }
-                entered.has_got_to(step::QUEUED);
-                // The notification is on its way.
-                deadline_ns = None;
-            } else if spins {
-                spins = spin.pause::<P>();
-                if spins && spin.has_read_clock() && may_yield::<P>() {
-                    C::count(Event::PvYield);
-                    // The time away counts: the waiter comes back to a spin that may be over.
-                    P::yield_now();
-                    spins = !P::has_strangers();
-                }
-            } else if P::WAITS && P::waits() {
-                C::count(Event::PvWaitNode);
-                state.wait::<P>(seen, deadline_ns);
-            } else {
-                P::relax();
             }
+            self.halt(self.gate(group), seen, deadline_ns);
         }
     }
 
-    /// Kicks a waiter that is `NOTIFIED`, unless it has left.
-    fn kick(waiter: NodeId) {
-        C::count(Event::PvKickUnlock);
-        waiter.node::<P>().state.kick::<P>(waiter.cpu());
+    /// Halts while `gate` is as it was seen.
+    fn halt(&self, gate: &P::Word, seen: u32, deadline_ns: Option<u64>) {
+        if !P::WAITS || !P::waits() {
+            return P::relax();
+        }
+        C::count(Event::PvWaitNode);
+        let halts = seen | HALTS;
+        let mark = |from| {
+            // ORDERING: Release, V-O1.
+            gate.compare_exchange(from, halts, Release, Relaxed).is_ok()
+        };
+        // An RMW also if another waiter has set the bit.
+        park::park::<P>(gate, deadline_ns, || {
+            (mark(seen & !HALTS) || mark(halts)).then_some(halts)
+        });
+    }
+
+    /// Looks for a notification for a waiter of `group`, which otherwise `leaves` or goes on.
+    fn look(&self, group: u32, leaves: bool) -> Found {
+        self.with_list(|| match get(&self.open).wrapping_sub(group) {
+            1 if get(&self.permits) > 0 => {
+                add(&self.permits, 1_u32.wrapping_neg());
+                Found::Permit
+            }
+            age @ 0..=1 if leaves => {
+                add(&self.closed, age.wrapping_neg());
+                add(&self.waiting, 1_u32.wrapping_neg());
+                Found::Left
+            }
+            0..=1 => Found::Gate(get(self.gate(group))),
+            _ => Found::Permit,
+        })
+    }
+
+    fn gate(&self, group: u32) -> &P::Word {
+        &self.gates[group as usize % 2]
     }
 
     /// Runs `change` with the list, and returns what it returns.
     fn with_list<T>(&self, change: impl FnOnce() -> T) -> T {
+        let now = P::generation();
+        // ORDERING: Acquire, with the Release in `renew`.
+        if self.generation.load(Acquire) != now {
+            self.renew(now);
+        }
         self.list.lock();
         let result = change();
         // SAFETY: taken above.
@@ -306,160 +295,117 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
         result
     }
 
+    /// Forgets the waiters of the process that this one was forked from, and that one had the list.
+    #[cold]
+    fn renew(&self, now: u32) {
+        let seen = self.generation.load(Relaxed);
+        let is_other = seen != now && seen != CLEARING;
+        if is_other && self.generation.compare_exchange(seen, CLEARING, Relaxed, Relaxed).is_ok() {
+            // A waiter whose signal handler has forked goes on, as if it had been notified.
+            self.finish();
+            if self.list.is_locked() {
+                // SAFETY: the CPU that had it is gone, and others wait below.
+                unsafe { self.list.unlock() };
+            }
+            // ORDERING: Release, with the Acquires here and in `with_list`: all is cleared.
+            self.generation.store(now, Release);
+            self.gates.iter().for_each(|gate| park::unpark_all::<P>(gate));
+        }
+        // ORDERING: Acquire, with the Release above.
+        while self.generation.load(Acquire) == CLEARING {
+            P::relax();
+        }
+    }
+
+    /// Makes both groups done. Returns at which gates CPUs may have halted.
+    fn finish(&self) -> [bool; 2] {
+        add(&self.open, 2);
+        for count in [&self.waiting, &self.closed, &self.permits] {
+            count.store(0, Relaxed);
+        }
+        self.gates.each_ref().map(|gate| turn(gate, true))
+    }
+
     /// Whether waiters wait that have not been notified. The answer may be out of date by the time
     /// it is returned.
     #[inline]
     pub fn has_waiters(&self) -> bool {
-        self.ends().is_some()
+        get(&self.waiting) != 0 && self.generation.load(Relaxed) == P::generation()
     }
 
-    fn ends(&self) -> Option<Ends> {
-        Ends::new(self.ends.load(Relaxed))
-    }
-
-    /// Joins the end of the list.
-    fn join(&self, me: NodeId) {
-        let node = me.node::<P>();
-        self.with_list(|| {
-            let ends = self.ends();
-            node.state.store(NodeState::COND_WAITING, Relaxed);
-            node.next.store(0, Relaxed);
-            node.before().store(code(ends.map(|ends| ends.last)), Relaxed);
-            if let Some(ends) = ends {
-                ends.last.node::<P>().next.store(me.code(), Relaxed);
-            }
-            let first = ends.map_or(me, |ends| ends.first);
-            self.ends.store(Ends { first, last: me }.word(), Relaxed);
-        });
-    }
-
-    /// Leaves the list. Returns false if a notification has taken this waiter off.
-    fn leave(&self, me: NodeId) -> bool {
-        let node = me.node::<P>();
-        self.with_list(|| {
-            let is_on = node.state.load(Relaxed) == NodeState::COND_WAITING;
-            if is_on {
-                self.unlink(node);
-            }
-            is_on
-        })
-    }
-
-    /// Takes a node off the list.
-    fn unlink(&self, node: &Node<P::Word>) {
-        let before = NodeId::decode(node.before().load(Relaxed));
-        let next = NodeId::decode(node.next.load(Relaxed));
-        if let Some(before) = before {
-            before.node::<P>().next.store(code(next), Relaxed);
-        }
-        if let Some(next) = next {
-            next.node::<P>().before().store(code(before), Relaxed);
-        }
-        let Some(ends) = self.ends() else { return };
-        let left = match (before, next) {
-            (None, None) => 0,
-            (None, Some(first)) => Ends { first, ..ends }.word(),
-            (Some(last), None) => Ends { last, ..ends }.word(),
-            (Some(_), Some(_)) => return,
-        };
-        self.ends.store(left, Relaxed);
-    }
-
-    /// Wakes the waiter that has waited longest. Returns whether there was one.
+    /// Wakes a waiter of those that have waited longest. Returns whether there was one.
     ///
     /// The caller has changed the condition under the lock; it need not hold the lock any more.
     pub fn notify_one(&self) -> bool {
-        if self.ends().is_none() {
+        if get(&self.waiting) == 0 {
             return false;
         }
-        let first = self.with_list(|| {
-            let first = self.ends()?.first;
-            let node = first.node::<P>();
-            self.unlink(node);
-            node.next.store(0, Relaxed);
-            node.state.store(NodeState::PICKED, Relaxed);
-            Some(first)
+        let granted = self.with_list(|| {
+            let waiting = get(&self.waiting);
+            if waiting == 0 {
+                return None;
+            }
+            if get(&self.closed) == 0 {
+                add(&self.open, 1);
+                self.closed.store(waiting, Relaxed);
+                self.permits.store(0, Relaxed);
+            }
+            let left = get(&self.closed) - 1;
+            self.closed.store(left, Relaxed);
+            self.waiting.store(waiting - 1, Relaxed);
+            add(&self.permits, 1);
+            let gate = self.gate(get(&self.open).wrapping_sub(1));
+            Some((&raw const *gate, left == 0, turn(gate, left == 0)))
         });
-        if let Some(first) = first {
-            // ORDERING: Release, V-O1. The condition variable may be gone from here on (V3).
-            first.node::<P>().state.store(NodeState::NOTIFIED, Release);
-            Self::kick(first);
+        // The condition variable may be gone from here on (V3).
+        if let Some((gate, all, true)) = granted {
+            C::count(Event::PvKickUnlock);
+            if all { park::unpark_all::<P>(gate) } else { park::unpark_one::<P>(gate) }
         }
-        first.is_some()
+        granted.is_some()
     }
 
-    /// Notifies all waiters, which then wake each other up. Returns how many there were.
+    /// Wakes all waiters. Returns how many there were.
     ///
     /// The caller has changed the condition under the lock; it need not hold the lock any more.
     pub fn notify_all(&self) -> usize {
-        if self.ends().is_none() {
+        if get(&self.waiting) == 0 {
             return 0;
         }
-        let picked = self.with_list(|| {
-            let ends = self.ends()?;
-            self.ends.store(0, Relaxed);
-            let mut count = 0;
-            let mut next = Some(ends.first);
-            while let Some(waiter) = next {
-                let node = waiter.node::<P>();
-                node.state.store(NodeState::PICKED, Relaxed);
-                next = NodeId::decode(node.next.load(Relaxed));
-                count += 1;
-            }
-            Some((ends, count))
+        let gates = self.gates.each_ref().map(|gate| &raw const *gate);
+        let (count, halts) = self.with_list(|| match get(&self.waiting) {
+            0 => (0, [false; 2]),
+            count => (count as usize, self.finish()),
         });
-        let Some((ends, count)) = picked else { return 0 };
-        let mut before = Some(ends.last);
-        // The codes of the two nodes that come next.
-        let mut next = [0; 2];
-        while let Some(waiter) = before {
-            let node = waiter.node::<P>();
-            before = NodeId::decode(node.before().load(Relaxed));
-            node.next.store(next[1], Relaxed);
-            next = [waiter.code(), next[0]];
-            // ORDERING: Release, V-O1. The condition variable may be gone after the first (V3).
-            node.state.store(NodeState::NOTIFIED, Release);
+        // The condition variable may be gone from here on (V3).
+        for (gate, _) in gates.into_iter().zip(halts).filter(|(_, halts)| *halts) {
+            C::count(Event::PvKickUnlock);
+            park::unpark_all::<P>(gate);
         }
-        next.into_iter().filter_map(NodeId::decode).for_each(Self::kick);
         count
     }
+}
 
-    /// Removes all waiters.
-    ///
-    /// # Safety
-    /// The address is that of a live condition variable, which no other CPU uses at the same time.
-    unsafe fn mend(condvar: *const ()) {
-        // SAFETY: the caller's.
-        let condvar = unsafe { &*condvar.cast::<Self>() };
-        condvar.ends.store(0, Relaxed);
-        if condvar.list.is_locked() {
-            // SAFETY: the CPU that had it is gone.
-            unsafe { condvar.list.unlock() };
-        }
-    }
+#[track_caller]
+fn get<W: Atomic<u32>>(word: &W) -> u32 {
+    word.load(Relaxed)
+}
 
-    /// See [`GiveUp`](crate::slot::Care): the waiter passes its notification on.
-    ///
-    /// # Safety
-    /// The address is that of a live condition variable. The waiter is one of this CPU, and never
-    /// goes on.
-    unsafe fn give_up(condvar: *const (), id: NodeId, got_to: u32) -> bool {
-        if got_to != step::QUEUED {
-            return false;
-        }
-        // SAFETY: the caller's.
-        let condvar = unsafe { &*condvar.cast::<Self>() };
-        let entered = Entered::<P>::again(id);
-        let notified = !condvar.leave(id) && condvar.sleep(&entered, None);
-        let next = NodeId::decode(id.node::<P>().next.load(Relaxed));
-        if notified {
-            match next {
-                Some(next) => Self::kick(next),
-                None => drop(condvar.notify_one()),
-            }
-        }
-        true
+/// Adds to a word that only the CPU with the list changes.
+#[track_caller]
+fn add<W: Atomic<u32>>(word: &W, more: u32) {
+    word.store(get(word).wrapping_add(more), Relaxed);
+}
+
+/// Counts a notification at a gate. Returns whether a CPU may have halted there; if `all` are
+/// kicked, none has any more.
+fn turn<W: Atomic<u32>>(gate: &W, all: bool) -> bool {
+    let before = gate.fetch_add(ONE, Relaxed);
+    if all {
+        // No waiter sets the bit meanwhile: it would have seen this value under the list.
+        gate.store(before.wrapping_add(ONE) & !HALTS, Relaxed);
     }
+    before & HALTS != 0
 }
 
 impl<P: Platform, C: Class> RawCondvar<P, C>
@@ -468,8 +414,18 @@ where
 {
     /// A condition variable without waiters. All its bytes are zero.
     pub const fn new() -> Self {
+        let gates = [P::Word::ZERO, P::Word::ZERO];
         // SAFETY: `ConstAtomic::ZERO` holds zero.
-        unsafe { Self::with(P::Word::ZERO, P::Word::ZERO) }
+        unsafe {
+            Self::with(
+                P::Word::ZERO,
+                gates,
+                P::Word::ZERO,
+                P::Word::ZERO,
+                P::Word::ZERO,
+                P::Word::ZERO,
+            )
+        }
     }
 }
 

@@ -64,12 +64,6 @@ impl NodeState {
     const TICKET_GIVEN_UP: Self = Self(11);
     /// `queue.rs`: gave up, and is being skipped: its own CPU can't take the place back any more.
     pub(crate) const SKIPPED: Self = Self(12);
-    /// `condvar.rs`: on the list.
-    pub(crate) const COND_WAITING: Self = Self(13);
-    /// `condvar.rs`: off the list, by a notification that is still using the condition variable.
-    pub(crate) const PICKED: Self = Self(14);
-    /// `condvar.rs`: notified.
-    pub(crate) const NOTIFIED: Self = Self(15);
     /// A node that its CPU left behind and that no CPU can reach any more.
     pub(crate) const RELEASED: Self = Self(u32::MAX);
 
@@ -178,11 +172,6 @@ impl<W: Atomic<u32>> Node<W> {
         NodeState::GIVEN_UP.saying(self.trace.count_given_up())
     }
 
-    /// `condvar.rs`: the code of the node before this one on the list.
-    pub(crate) fn before(&self) -> &W {
-        &self.since
-    }
-
     /// Whether the CPU of this node waits for `lock` with it.
     pub(crate) fn is_for<L>(&self, lock: *const L) -> bool {
         self.trace.names(lock)
@@ -209,8 +198,7 @@ mod tests {
         let queue = [S::WAITING, S::HALTED_BEHIND, S::HEAD, S::HEAD_HALTED, S::KICKED, S::SKIPPED];
         let says = [S::GIVEN_UP, S::KICKING, S::TICKET_GIVEN_UP, S::PARKED];
         let others = [S::TICKET_RUNNING, S::TICKET_HALTED, S::UNPARKED];
-        let condvar = [S::COND_WAITING, S::PICKED, S::NOTIFIED];
-        let all = || queue.into_iter().chain(says).chain(others).chain(condvar);
+        let all = || queue.into_iter().chain(says).chain(others);
         for (i, one) in all().enumerate() {
             assert!(one.0 < 1 << SAYS_SHIFT && !S::RELEASED.is(one));
             assert!(one.saying(0xffff).is(one));

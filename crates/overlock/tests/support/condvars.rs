@@ -7,7 +7,8 @@
 //! * a notification whose waiter gives up is not lost, because another waiter then needs it;
 //! * no access by a notifier once its waiters may have left: the last of them frees the condition
 //!   variable;
-//! * no node is reused while another CPU uses it: the waiters use theirs for the mutex, too.
+//! * no node is reused while another CPU uses it: the waiters use theirs for the mutex, too;
+//! * no waiter takes a notification that came before it did: the one it was for would wait for ever.
 
 use std::cell::Cell;
 
@@ -18,9 +19,9 @@ use overlock::{RawCondvar, RawLock};
 
 use super::cells::{Life, Part, Word};
 use super::models::{Depth, Report, Seen, explore, queued, test_and_set};
-use super::platform::{self, ByAddress, Halt, Halting, World};
+use super::platform::{self, ByAddress, Halt, Halting, Spinning, World};
 use super::table::Model;
-use Act::{Give, GiveAll, GiveInside, Take, TakeBy, Takes};
+use Act::{Give, GiveAll, GiveInside, Linger, Take, TakeBy, Takes};
 
 /// What a CPU does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub(crate) enum Act {
     Takes,
     /// Waits for a token until this time; gives up if there is none then.
     TakeBy(u64),
+    /// Waits once until this time, for no token.
+    Linger(u64),
     /// Makes a token and notifies one waiter.
     Give,
     /// Makes a token and notifies one waiter under the mutex.
@@ -50,7 +53,7 @@ pub(crate) trait Conditional: 'static {
 impl<P: Platform<Word = Word>> Conditional for RawCondvar<P, Seen> {
     fn new(cell: &dyn Fn() -> Word) -> Self {
         // SAFETY: each cell holds zero.
-        unsafe { Self::with(cell(), cell()) }
+        unsafe { Self::with(cell(), [cell(), cell()], cell(), cell(), cell(), cell()) }
     }
     fn wait(&self, mutex: &dyn RawLock, deadline_ns: Option<u64>) -> bool {
         // SAFETY: the models wait with the mutex.
@@ -117,6 +120,11 @@ impl<S: Conditional> Scene<S> {
             Take => self.take(None),
             Takes => (0..2).for_each(|_| self.take(None)),
             TakeBy(at) => self.take(Some(at)),
+            Linger(at) => {
+                self.mutex.lock();
+                self.condvar.wait(&*self.mutex, Some(at));
+                self.unlock();
+            }
             Give | GiveInside | GiveAll(_) => {
                 self.mutex.lock();
                 self.set(self.get() + if let GiveAll(tokens) = act { tokens } else { 1 });
@@ -145,7 +153,9 @@ pub(crate) fn acts<S: Conditional>(
 ) -> Report {
     let is_wait = |act: &&Act| matches!(act, Take | TakeBy(_) | Takes);
     let waits = |act: &Act| if *act == Takes { 2 } else { 1 };
-    let notifiers = acts.iter().copied().flatten().filter(|act| !is_wait(act)).count();
+    let is_notification = |act: &&Act| matches!(act, Give | GiveInside | GiveAll(_));
+    let notifiers = acts.iter().copied().flatten().filter(is_notification).count();
+    let lingers = acts.iter().copied().flatten().any(|act| matches!(act, Linger(_)));
     let waits = acts.iter().copied().flatten().filter(is_wait).map(waits).sum();
     explore(preemptions, depth, move || {
         platform::open(world, acts.len());
@@ -157,8 +167,7 @@ pub(crate) fn acts<S: Conditional>(
             mutex: mutex(mutexs),
             tokens: UnsafeCell::new(0),
             users: Cell::new(waits),
-            // A CPU without a number returns before it has been notified.
-            all_waited: Cell::new(notifiers == 1 && world.numberless >= acts.len()),
+            all_waited: Cell::new(notifiers == 1 && !lingers),
         });
         platform::run(acts.len(), move |cpu| {
             for &act in acts[cpu] {
@@ -190,38 +199,44 @@ const STALE: World = World { stale_failures: true, ..World::PLAIN };
 const TOKEN: World = World { halt: Halt::Token, ..STALE };
 const SPURIOUS: World = World { spurious: 1, ..World::PLAIN };
 const TIMEOUT: World = World { timeouts: true, ..World::PLAIN };
+const FULL: World = World { full: true, ..World::PLAIN };
 const NUMBERLESS: World = World { numberless: 1, ..World::PLAIN };
 
 models! {
-    cond_two: on Halting, STALE, Some(3), test_and_set, &[&[Take], &[Give]],
-        [PvWaitNode, PvKickUnlock], ["condvar.rs notify_one store"];
-    cond_inside: on Halting, STALE, Some(3), test_and_set, &[&[Take], &[GiveInside]],
-        [PvWaitNode, PvKickUnlock], ["condvar.rs notify_one store"];
+    cond_two: on Halting, STALE, Some(2), test_and_set, &[&[Take], &[Give]],
+        [PvWaitNode, PvKickUnlock], [];
+    cond_inside: on Halting, STALE, Some(2), test_and_set, &[&[Take], &[GiveInside]],
+        [PvWaitNode, PvKickUnlock], [];
     cond_token: on Halting, TOKEN, Some(2), test_and_set, &[&[Take], &[Give]],
-        [PvWaitNode, PvKickUnlock], ["condvar.rs notify_one store"];
+        [PvWaitNode, PvKickUnlock], [];
     cond_addr: on ByAddress, FUTEX, Some(3), test_and_set, &[&[Take], &[Give]],
-        [PvWaitNode, PvKickUnlock], ["condvar.rs notify_one store"];
+        [PvWaitNode, PvKickUnlock], [];
     cond_spurious: on Halting, SPURIOUS, Some(2), test_and_set, &[&[Take], &[Give]],
         [PvWaitNode, PvKickUnlock], [];
+    cond_spin: on Spinning, FUTEX, Some(2), test_and_set, &[&[Take], &[Give]], [], [];
     cond_queued: on Halting, FUTEX, Some(2), queued, &[&[Takes], &[Give, Give]],
-        [PvWaitNode, PvKickUnlock], ["condvar.rs notify_one store"];
-    cond_all: on Halting, FUTEX, Some(1), test_and_set, &[&[Take], &[Take], &[GiveAll(2)]],
-        [PvWaitNode, PvKickUnlock], ["condvar.rs notify_all store"];
+        [PvWaitNode, PvKickUnlock], [];
+    cond_all: on ByAddress, FUTEX, Some(1), test_and_set, &[&[Take], &[Take], &[GiveAll(2)]],
+        [PvWaitNode, PvKickUnlock], [];
     cond_all_three: on Halting, FUTEX, Some(0), test_and_set,
         &[&[Take], &[Take], &[Take], &[GiveAll(3)]],
-        [PvWaitNode, PvKickUnlock], ["condvar.rs notify_all store"];
-    cond_all_two: on Halting, STALE, Some(3), test_and_set, &[&[Take], &[GiveAll(1)]],
-        [PvWaitNode, PvKickUnlock], ["condvar.rs notify_all store"];
-    cond_one_each: on Halting, FUTEX, Some(1), test_and_set, &[&[Take], &[Take], &[Give, Give]],
-        [PvWaitNode, PvKickUnlock], ["condvar.rs notify_one store"];
+        [PvWaitNode, PvKickUnlock], [];
+    cond_all_two: on Halting, STALE, Some(2), test_and_set, &[&[Take], &[GiveAll(1)]],
+        [PvWaitNode, PvKickUnlock], [];
+    cond_one_each: on ByAddress, FUTEX, Some(1), test_and_set, &[&[Take], &[Take], &[Give, Give]],
+        [PvWaitNode, PvKickUnlock], [];
+    cond_later: on ByAddress, TIMEOUT, Some(2), test_and_set, &[&[Take], &[Give, Linger(1)]],
+        [PvWaitNode, PvKickUnlock, LockTimeout], [];
     cond_timed: on Halting, TIMEOUT, Some(3), test_and_set, &[&[TakeBy(1)], &[Give]],
-        [LockTimeout], ["condvar.rs unlink store 3"];
-    cond_timed_three: on Halting, TIMEOUT, Some(2), test_and_set,
+        [LockTimeout], [];
+    cond_timed_three: on ByAddress, TIMEOUT, Some(2), test_and_set,
         &[&[TakeBy(1)], &[Take], &[Give, Give]],
-        [LockTimeout, PvKickUnlock], ["condvar.rs unlink store"];
+        [LockTimeout, PvKickUnlock], [];
     cond_timed_all: on Halting, TIMEOUT, Some(1), test_and_set,
         &[&[TakeBy(1)], &[Take], &[GiveAll(2)]],
-        [LockTimeout, PvKickUnlock], ["condvar.rs notify_all store"];
+        [LockTimeout, PvKickUnlock], [];
+    cond_full: on Halting, FULL, Some(2), test_and_set, &[&[Take], &[Give]],
+        [PvWaitNode, PvKickUnlock], [];
     cond_numberless: on Halting, NUMBERLESS, Some(2), test_and_set, &[&[Give], &[Take]],
-        [LockNoNode], [];
+        [PvWaitNode, PvKickUnlock], [];
 }

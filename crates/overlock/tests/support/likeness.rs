@@ -4,16 +4,22 @@
 #![allow(dead_code, reason = "each test binary needs one of the platforms")]
 
 use std::cell::{Cell, RefCell};
-use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 
-use overlock::platform::{CheapRelease, Platform, ReadModifyWrite, Threads};
+use overlock::platform::{Bucket, CheapRelease, Cpu, Platform, ReadModifyWrite, Slot, Threads};
 
 /// How `Threads` releases.
 pub(crate) type Sequences = <Threads as Platform>::Release;
 
-/// Defines a platform by its name, whether it waits, and how it releases.
+/// Defines a platform by its name, whether it waits, how it releases, and the numbers of threads.
 macro_rules! like_threads {
     ($(#[$doc:meta])* $name:ident, waits $waits:literal, releases by $release:ty) => {
+        like_threads! {
+            $(#[$doc])* $name, waits $waits, releases by $release, numbers Threads::cpu()
+        }
+    };
+    ($(#[$doc:meta])* $name:ident, waits $waits:literal, releases by $release:ty,
+        numbers $cpu:expr) => {
         $(#[$doc])*
         #[derive(Debug)]
         pub(crate) struct $name;
@@ -43,7 +49,7 @@ macro_rules! like_threads {
                 Threads::yield_now();
             }
             fn cpu() -> Option<overlock::platform::Cpu> {
-                Threads::cpu()
+                $cpu
             }
             fn slot(cpu: overlock::platform::Cpu) -> &'static overlock::platform::Slot<Self::Word> {
                 static SLOTS: [overlock::platform::Slot<AtomicU32>; overlock::platform::MAX_CPUS] =
@@ -157,4 +163,62 @@ like_threads! {
 like_threads! {
     /// A platform whose threads have a number each and only spin: queues without halts.
     Spinning, waits false, releases by ReadModifyWrite
+}
+
+like_threads! {
+    /// A platform on which a kick finds a thread by its number, and no thread has one.
+    Numberless, waits true, releases by ReadModifyWrite, numbers None
+}
+
+/// Threads that are found by address alone, have neither numbers nor slots, and must not yield.
+#[derive(Debug)]
+pub(crate) struct Unyielding;
+
+// SAFETY: all that can be called is that of `Threads`.
+unsafe impl Platform for Unyielding {
+    type Byte = AtomicU8;
+    type Half = AtomicU16;
+    type Word = AtomicU32;
+    type Release = ReadModifyWrite;
+
+    const WAITS: bool = true;
+    const YIELDS: bool = true;
+    const KICKS_BY_ADDRESS: bool = true;
+
+    fn fence(order: Ordering) {
+        std::sync::atomic::fence(order);
+    }
+    fn relax() {
+        std::hint::spin_loop();
+    }
+    fn nap(_: u64) {
+        panic!("a nap");
+    }
+    fn yield_now() {
+        panic!("a yield");
+    }
+    fn cpu() -> Option<Cpu> {
+        panic!("a number");
+    }
+    fn slot(_: Cpu) -> &'static Slot<AtomicU32> {
+        panic!("a slot");
+    }
+    fn waiters() -> &'static [Bucket<AtomicU32>] {
+        panic!("the table of waiters");
+    }
+    fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) {
+        Threads::wait(word, expected, deadline_ns);
+    }
+    fn kick(_: *const AtomicU32, _: Cpu) {
+        panic!("a kick by number");
+    }
+    fn kick_any(word: *const AtomicU32) {
+        Threads::kick_any(word);
+    }
+    fn kick_every(word: *const AtomicU32) {
+        Threads::kick_every(word);
+    }
+    fn now_ns() -> u64 {
+        Threads::now_ns()
+    }
 }

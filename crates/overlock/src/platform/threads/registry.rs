@@ -125,7 +125,18 @@ extern "C" fn thread_exits(value: *mut c_void) {
 /// contain them.
 static MEND: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
+/// How many forks lie between the first process and this one.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// See [`FORKS`].
+#[inline]
+pub(super) fn forks() -> u32 {
+    watch_forks();
+    FORKS.load(Relaxed)
+}
+
 extern "C" fn child_forked() {
+    FORKS.fetch_add(1, Relaxed);
     let mend = MEND.load(Acquire);
     if !mend.is_null() {
         // SAFETY: only `take` stores it, and what it stores is `mend`.

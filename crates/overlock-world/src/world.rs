@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A world: somewhere to run a [`Job`].
+//!
+//! A world is a value: threads of this machine, vCPUs of `/dev/kvm`, a host that is simulated, a
+//! kernel in an emulator. A virtual call is made for a run, never for an operation: the loops that
+//! are measured are monomorphic, in the crate of their engine.
+
+use std::fmt;
+use std::sync::atomic::AtomicBool;
+
+use crate::locks::Lock;
+use crate::{Error, Job, Run};
+
+/// Why there is no result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failed {
+    /// The lock's or the guest's own fault: this point has none, others may.
+    Subject(String),
+    /// The world can't run it, and nothing like it.
+    World(String),
+    /// It was cancelled.
+    Cancelled,
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Subject(said) | Self::World(said) => f.write_str(said),
+            Self::Cancelled => f.write_str("cancelled"),
+        }
+    }
+}
+
+impl std::error::Error for Failed {}
+
+impl From<Error> for Failed {
+    fn from(Error(said): Error) -> Self {
+        Self::World(said)
+    }
+}
+
+/// Tells how far a world is with what it does in advance: a sentence for people, and how many runs
+/// have ended since the last call.
+pub type Tell<'a> = &'a mut dyn FnMut(&str, u64);
+
+/// Somewhere to run jobs.
+pub trait World {
+    /// The name in rows.
+    fn name(&self) -> &'static str;
+
+    /// A description for people: `2 pCPUs of /dev/kvm`.
+    fn about(&self) -> String {
+        self.name().to_owned()
+    }
+
+    /// Whether what else this machine does affects the results.
+    fn is_real(&self) -> bool;
+
+    /// How many CPUs it has by default, for threads or vCPUs to share.
+    fn pcpus(&self) -> u32;
+
+    /// The locks that exist here, in the order in which they are shown.
+    fn locks(&self) -> Vec<Lock>;
+
+    /// Whether the CPUs here have a host, so that policies, slices and PM timers mean something.
+    fn has_host(&self) -> bool {
+        true
+    }
+
+    /// Refuses what could not run here, before anything is measured.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what to choose instead.
+    fn check(&self, job: &Job) -> Result<(), Error>;
+
+    /// Makes `jobs` in advance, where that is better than one after the other. [`run`](Self::run)
+    /// then finds them. Returns whether it will find all: of a sweep, only a part may be made here.
+    ///
+    /// # Errors
+    /// Why none of them can be made.
+    fn ahead(&self, jobs: &[Job], cancel: &AtomicBool, tell: Tell<'_>) -> Result<bool, Failed> {
+        let _ = (jobs, cancel, tell);
+        Ok(true)
+    }
+
+    /// Runs a job once.
+    ///
+    /// # Errors
+    /// Why it has no result.
+    fn run(&self, job: &Job, cancel: &AtomicBool) -> Result<Run, Failed>;
+
+    /// Times uncontended pairs of lock and unlock of all `locks` in turns, `samples` times: for
+    /// each lock its samples in nanoseconds. None where that is no question.
+    ///
+    /// # Errors
+    /// Why there are no pairs.
+    fn pairs(
+        &self,
+        locks: &[&str],
+        samples: usize,
+        cancel: &AtomicBool,
+    ) -> Result<Option<Vec<Vec<f64>>>, Failed> {
+        let _ = (locks, samples, cancel);
+        Ok(None)
+    }
+
+    /// The job that does the same work by one thread without a lock; `None` where that is no
+    /// question. Its time is the *floor* of a point.
+    fn floor(&self, job: &Job) -> Option<Job> {
+        let _ = job;
+        None
+    }
+}

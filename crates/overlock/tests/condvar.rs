@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a condition variable does when a waiter is stopped, panics, gives up or is left in another
+//! process: no other waiter notices.
+
+#![cfg(feature = "threads")]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use overlock::platform::{Native, Shared, Threads};
+use overlock::{Mutex, RawCondvar, RawLock, TestAndSet, ThreadCondvar, ThreadMutex};
+
+/// Ends a test that hangs.
+fn watched() {
+    // SAFETY: the only argument is a number of seconds.
+    unsafe { libc::alarm(120) };
+}
+
+/// A mutex and a condition variable, and how many threads wait for `0` to change.
+struct Monitor {
+    mutex: ThreadMutex<(u32, usize)>,
+    changed: ThreadCondvar,
+}
+
+impl Monitor {
+    const fn new() -> Self {
+        Self { mutex: ThreadMutex::new((0, 0)), changed: ThreadCondvar::new() }
+    }
+
+    /// Waits for one notification.
+    fn wait_once(&self, timeout: Duration) -> bool {
+        let mut guard = self.mutex.lock();
+        guard.1 += 1;
+        let notified = !self.changed.wait_for(&mut guard, timeout).timed_out();
+        guard.1 -= 1;
+        notified
+    }
+
+    /// Returns once so many threads wait, and have had the time to halt.
+    fn has(&self, waiters: usize) {
+        while self.mutex.lock().1 < waiters {
+            thread::sleep(Duration::from_millis(1));
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+const LONG: Duration = Duration::from_secs(100);
+
+static GOES_ON: AtomicBool = AtomicBool::new(false);
+static IS_STOPPED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn stop(_: i32) {
+    IS_STOPPED.store(true, SeqCst);
+    while !GOES_ON.load(SeqCst) {
+        // SAFETY: no memory is passed.
+        unsafe { libc::usleep(1_000) };
+    }
+}
+
+/// As a collector, a profiler or a debugger stops it: the first of ten waiters is in a handler.
+#[test]
+fn a_stopped_waiter_keeps_no_other_from_waking() {
+    watched();
+    static MONITOR: Monitor = Monitor::new();
+    static WOKEN: AtomicUsize = AtomicUsize::new(0);
+    // SAFETY: the handler only stores, loads and sleeps.
+    unsafe { libc::signal(libc::SIGUSR2, stop as *const () as usize) };
+    let (send, receive) = mpsc::channel();
+    let waiter = || {
+        thread::spawn(|| {
+            let mut guard = MONITOR.mutex.lock();
+            guard.1 += 1;
+            MONITOR.changed.wait_while(&mut guard, |state| state.0 == 0);
+            WOKEN.fetch_add(1, SeqCst);
+        })
+    };
+    let first = thread::spawn(move || {
+        // SAFETY: the calling thread is alive.
+        send.send(unsafe { libc::pthread_self() }).unwrap();
+        let mut guard = MONITOR.mutex.lock();
+        guard.1 += 1;
+        MONITOR.changed.wait_while(&mut guard, |state| state.0 == 0);
+    });
+    MONITOR.has(1);
+    let others: Vec<_> = (0..9).map(|_| waiter()).collect();
+    MONITOR.has(10);
+    // SAFETY: the thread waits.
+    unsafe { libc::pthread_kill(receive.recv().unwrap(), libc::SIGUSR2) };
+    while !IS_STOPPED.load(SeqCst) {
+        thread::yield_now();
+    }
+    MONITOR.mutex.lock().0 = 1;
+    assert_eq!(MONITOR.changed.notify_all(), 10);
+    for other in others {
+        other.join().unwrap();
+    }
+    assert_eq!(WOKEN.load(SeqCst), 9);
+    GOES_ON.store(true, SeqCst);
+    first.join().unwrap();
+}
+
+/// A thread has left its nodes in the queues of four locks.
+#[test]
+fn waits_given_up_elsewhere_leave_a_wait_that_waits() {
+    watched();
+    let locks = [const { ThreadMutex::new(()) }; 4];
+    let monitor = Monitor::new();
+    thread::scope(|scope| {
+        let held: Vec<_> = locks.iter().map(ThreadMutex::lock).collect();
+        for lock in &locks {
+            scope.spawn(|| drop(lock.lock()));
+        }
+        thread::sleep(Duration::from_millis(20));
+        scope.spawn(|| {
+            for lock in &locks {
+                assert!(lock.try_lock_for(Duration::from_millis(2)).is_none());
+            }
+            // It would return as notified.
+            assert!(!monitor.wait_once(Duration::from_millis(20)));
+            assert!(monitor.wait_once(LONG));
+        });
+        monitor.has(1);
+        while !monitor.changed.notify_one() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        drop(held);
+    });
+}
+
+/// Every notification counts one waiter, and wakes the one that has slept longest.
+#[test]
+fn notifications_are_counted_and_come_in_turn() {
+    watched();
+    let monitor = Monitor::new();
+    let (send, woken) = mpsc::channel();
+    thread::scope(|scope| {
+        for (index, timeout) in
+            [LONG, Duration::from_millis(1), LONG, LONG, LONG].into_iter().enumerate()
+        {
+            let (monitor, send) = (&monitor, send.clone());
+            scope.spawn(move || send.send((index, monitor.wait_once(timeout))).unwrap());
+            match index {
+                1 => assert_eq!(woken.recv(), Ok((1, false))),
+                2.. => monitor.has(index),
+                _ => monitor.has(1),
+            }
+        }
+        for index in [0, 2] {
+            assert!(monitor.changed.notify_one());
+            assert_eq!(woken.recv(), Ok((index, true)));
+        }
+        // Under the lock, which the notified thread wants: it counts no more.
+        let guard = monitor.mutex.lock();
+        assert!(monitor.changed.notify_one());
+        assert_eq!((monitor.changed.notify_all(), monitor.changed.notify_all()), (1, 0));
+        assert!(!monitor.changed.notify_one());
+        drop(guard);
+        let mut last = [woken.recv().unwrap(), woken.recv().unwrap()];
+        last.sort_unstable();
+        assert_eq!(last, [(3, true), (4, true)]);
+    });
+}
+
+/// A lock whose release panics once it is done.
+struct Panics(TestAndSet<Native>, AtomicBool);
+
+// SAFETY: that of the lock inside.
+unsafe impl RawLock for Panics {
+    fn lock(&self) {
+        self.0.lock();
+    }
+    fn try_lock(&self) -> bool {
+        self.0.try_lock()
+    }
+    unsafe fn unlock(&self) {
+        // SAFETY: the caller's.
+        unsafe { self.0.unlock() };
+        assert!(!self.1.load(SeqCst), "a release that panics");
+    }
+    fn is_locked(&self) -> bool {
+        self.0.is_locked()
+    }
+}
+
+#[test]
+fn a_panic_while_the_lock_is_released_leaves_no_waiter() {
+    watched();
+    let condvar = RawCondvar::<Threads>::new();
+    let panicked = catch_unwind(|| {
+        condvar.wait_between(None, || panic!("a release that panics"), || unreachable!());
+    });
+    assert!(panicked.is_err() && !condvar.has_waiters() && !condvar.notify_one());
+    // It had been notified by then, and passes that on.
+    let passed = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let release = || {
+                scope.spawn(|| {
+                    let passes = || {
+                        passed.fetch_add(1, SeqCst);
+                    };
+                    condvar.wait_between(None, passes, passes);
+                });
+                while passed.load(SeqCst) == 0 {
+                    thread::yield_now();
+                }
+                assert!(condvar.notify_one());
+                panic!("a release that panics");
+            };
+            condvar.wait_between(None, release, || unreachable!());
+        }));
+        assert!(panicked.is_err());
+    });
+    assert!(passed.load(SeqCst) == 2 && !condvar.has_waiters());
+    let mutex = Mutex::with(Panics(TestAndSet::new(), AtomicBool::new(true)), ());
+    let changed = ThreadCondvar::new();
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        let mut guard = std::mem::ManuallyDrop::new(mutex.lock());
+        changed.wait(&mut guard);
+    }));
+    assert!(panicked.is_err() && !changed.raw().has_waiters() && !mutex.is_locked());
+}
+
+/// A child has no waiters of its parent; its own wait, and are woken.
+#[test]
+fn a_forked_child_notifies_its_own_waiters_alone() {
+    watched();
+    static MONITOR: Monitor = Monitor::new();
+    for _ in 0..2 {
+        thread::spawn(|| MONITOR.wait_once(LONG));
+    }
+    MONITOR.has(2);
+    let held = MONITOR.mutex.lock();
+    // SAFETY: the child uses threads and this library, whose locks work there, and ends by `_exit`.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0);
+    if child == 0 {
+        // SAFETY: the only argument is a number of seconds.
+        unsafe { libc::alarm(60) };
+        drop(held);
+        let mine = || thread::spawn(|| MONITOR.wait_once(LONG));
+        let sound = catch_unwind(|| {
+            assert!(!MONITOR.changed.notify_one() && MONITOR.changed.notify_all() == 0);
+            for _ in 0..3 {
+                let waiter = mine();
+                MONITOR.has(3);
+                assert!(MONITOR.changed.notify_one() && !MONITOR.changed.notify_one());
+                assert!(waiter.join().unwrap());
+            }
+        });
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(i32::from(sound.is_err())) };
+    }
+    drop(held);
+    let mut status = 0;
+    // SAFETY: the child was just made, and `status` is valid.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0, "the child hung or failed");
+    assert_eq!(MONITOR.changed.notify_all(), 2);
+}
+
+/// Two processes take turns, in memory that both see.
+#[test]
+fn processes_share_a_condition_variable() {
+    watched();
+    struct Both {
+        mutex: TestAndSet<Shared>,
+        changed: RawCondvar<Shared>,
+        turn: AtomicU32,
+    }
+    // SAFETY: new memory, at a place that the kernel chooses.
+    let memory = unsafe {
+        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+        libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
+    };
+    assert_ne!(memory, libc::MAP_FAILED);
+    // SAFETY: a page of zeros, which are a free lock and a condition variable without waiters.
+    let both = unsafe { &*memory.cast::<Both>() };
+    let takes_turns = |mine: u32| {
+        for turn in (mine..100).step_by(2) {
+            both.mutex.lock();
+            while both.turn.load(SeqCst) != turn {
+                // SAFETY: locked above.
+                unsafe { both.changed.wait(&both.mutex) };
+            }
+            both.turn.store(turn + 1, SeqCst);
+            // SAFETY: locked above.
+            unsafe { both.mutex.unlock() };
+            both.changed.notify_one();
+        }
+    };
+    // SAFETY: the child makes only system calls, and ends by `_exit`.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0);
+    if child == 0 {
+        // SAFETY: the only argument is a number of seconds.
+        unsafe { libc::alarm(60) };
+        takes_turns(1);
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(0) };
+    }
+    takes_turns(0);
+    let mut status = 0;
+    // SAFETY: the child was just made, and `status` is valid.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!((status, both.turn.load(SeqCst)), (0, 100));
+}
