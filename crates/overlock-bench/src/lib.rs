@@ -1,27 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![doc = include_str!("../README.md")]
 
-mod error;
-mod histogram;
-mod isolated;
-mod run;
-mod sample;
-mod sched;
-mod steps;
-mod subject;
-mod subjects;
-mod timeline;
-mod watch;
-mod work;
-mod worker;
+pub mod clock;
+mod document;
+pub mod experiment;
+mod job;
+pub mod published;
+mod rows;
+mod run_delay;
+pub mod threads;
+pub mod vcpus;
 mod world;
 
-pub use error::Error;
-pub use isolated::{CHILD, Ended, obey, pairs, run};
-pub use run::{RunSample, RunSpec};
-pub use sample::spacing;
-pub use sched::Sched;
-pub use steps::Mix;
-pub use subjects::{Entry, FLOOR, Origin, find, offered};
-pub use work::{DRIFT_LIMIT, Work};
-pub use world::Threads;
+pub use document::Document;
+pub use job::{Job, Shape};
+pub use rows::{point_of, timeline_of};
+pub use run_delay::RunDelay;
+pub use vcpus::engine::{Config, Engine, HostScheduler, NoYields, Outcome, VCPUS_MAX, Yields};
+pub use vcpus::sequential::Sequential;
+pub use vcpus::verbs::{HINT_WAITERS, Hint, Program, Vcpu, Verbs};
+pub use vcpus::{timeline, workload};
+pub use world::{Failed, Tell, World};

@@ -1,222 +1,114 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The threads of this machine as a world.
+//! A world: somewhere to run a [`Job`].
+//!
+//! A world is a value: threads of this machine, vCPUs of `/dev/kvm`, a host that is simulated, a
+//! kernel in an emulator. A virtual call is made for a run, never for an operation: the loops that
+//! are measured are monomorphic, in the crate of their engine.
 
-use crate::Error;
-use crate::isolated::{self, Ended};
-use crate::run::{RunSample, RunSpec};
-use crate::sample::spacing;
-use crate::steps::Mix;
-use crate::subjects::{self, Entry, FLOOR};
-use crate::work::Work;
-use overlock_programs::allowed_cpus;
-use overlock_world::clock::Stamps;
-use overlock_world::locks::{Lock, READ_WRITE_PEERS};
-use overlock_world::stats::{Spread, jain};
-use overlock_world::{Failed, Job, NO_POLICY, PmTimerRule, Run, Sched, Spent, Task, WaitNs, World};
+use std::fmt;
 use std::sync::atomic::AtomicBool;
 
-/// How long a floor is timed: thousands of the longest operations.
-const FLOOR_SECONDS: f64 = 0.02;
+use crate::Job;
+use overlock_results::locks::Lock;
+use overlock_results::{Error, Run};
 
-/// Threads that compete for locks, on the CPUs that this process may use.
-#[derive(Clone, Copy, Debug)]
-pub struct Threads {
-    clock: Stamps,
-    work: Work,
+/// Why there is no result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failed {
+    /// The lock's or the guest's own fault: this point has none, others may.
+    Subject(String),
+    /// The world can't run it, and nothing like it.
+    World(String),
+    /// It was cancelled.
+    Cancelled,
 }
 
-impl Threads {
-    /// Measures the machine's clock and the speed of its work.
-    #[must_use]
-    pub fn calibrate() -> Self {
-        let clock = Stamps::calibrate();
-        Self { clock, work: Work::calibrate(&clock) }
-    }
-
-    /// By which share the speed of work has changed since [`calibrate`](Self::calibrate).
-    #[must_use]
-    pub fn drift(&self) -> f64 {
-        self.work.drift(Work::calibrate(&self.clock))
-    }
-
-    fn spec(&self, job: &Job) -> RunSpec {
-        let lengths = job.shape.lengths;
-        let own = [job.profile.section_ns, job.profile.think_ns];
-        let phases: Vec<[u64; 2]> = std::iter::once(own).chain(job.shape.then_ns).collect();
-        let mix = |[section_ns, think_ns]: &[u64; 2]| Mix {
-            cs_links: self.work.links(*section_ns),
-            ncs_links: self.work.links(*think_ns),
-            lengths,
-            cells: u32::try_from(job.profile.locks).unwrap_or(u32::MAX),
-            read_percent: if job.shape.task.waits() { 50 } else { job.shape.task.read_share() },
-        };
-        let shortest = phases.iter().map(|[section_ns, think_ns]| section_ns + think_ns).min();
-        RunSpec {
-            lock: job.lock.clone(),
-            threads: job.cpus as usize,
-            task: job.shape.task,
-            mixes: phases.iter().map(mix).collect(),
-            uneven: job.shape.uneven,
-            links_per_ns: self.work.per_ns,
-            logged: false,
-            seed: job.seed,
-            spacing: spacing(shortest.unwrap_or(0)),
-            seconds: job.host.seconds,
-            counted: job.counted,
-            clock: self.clock,
-        }
-    }
-
-    fn sample(&self, spec: RunSpec, cancel: &AtomicBool) -> Result<RunSample, Failed> {
-        match isolated::run(spec, cancel)? {
-            Ended::Well(sample) if sample.lost_updates == 0 => Ok(sample),
-            Ended::Well(sample) => {
-                let lost = sample.lost_updates;
-                let times = if lost == 1 { "an update" } else { "updates" };
-                Err(Failed::Subject(format!(
-                    "lost {times} ({lost}): two threads were in the critical section at once"
-                )))
-            }
-            Ended::Badly(how) => Err(Failed::Subject(how)),
-            Ended::Interrupted => Err(Failed::Cancelled),
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Subject(said) | Self::World(said) => f.write_str(said),
+            Self::Cancelled => f.write_str("cancelled"),
         }
     }
 }
+
+impl std::error::Error for Failed {}
 
 impl From<Error> for Failed {
-    fn from(error: Error) -> Self {
-        Self::World(error.to_string())
+    fn from(Error(said): Error) -> Self {
+        Self::World(said)
     }
 }
 
-impl World for Threads {
-    fn name(&self) -> &'static str {
-        "threads"
-    }
+/// Tells how far a world is with what it does in advance: a sentence for people, and how many runs
+/// have ended since the last call.
+pub type Tell<'a> = &'a mut dyn FnMut(&str, u64);
 
+/// Somewhere to run jobs.
+pub trait World {
+    /// The name in rows.
+    fn name(&self) -> &'static str;
+
+    /// A description for people: `2 pCPUs of /dev/kvm`.
     fn about(&self) -> String {
-        "threads of this machine".into()
+        self.name().to_owned()
     }
 
-    fn is_real(&self) -> bool {
+    /// Whether what else this machine does affects the results.
+    fn is_real(&self) -> bool;
+
+    /// How many CPUs it has by default, for threads or vCPUs to share.
+    fn pcpus(&self) -> u32;
+
+    /// The locks that exist here, in the order in which they are shown.
+    fn locks(&self) -> Vec<Lock>;
+
+    /// Whether the CPUs here have a host, so that policies, slices and PM timers mean something.
+    fn has_host(&self) -> bool {
         true
     }
 
-    fn has_host(&self) -> bool {
-        false
+    /// Refuses what could not run here, before anything is measured.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what to choose instead.
+    fn check(&self, job: &Job) -> Result<(), Error>;
+
+    /// Makes `jobs` in advance, where that is better than one after the other. [`run`](Self::run)
+    /// then finds them. Returns whether it will find all: of a sweep, only a part may be made here.
+    ///
+    /// # Errors
+    /// Why none of them can be made.
+    fn ahead(&self, jobs: &[Job], cancel: &AtomicBool, tell: Tell<'_>) -> Result<bool, Failed> {
+        let _ = (jobs, cancel, tell);
+        Ok(true)
     }
 
-    fn pcpus(&self) -> u32 {
-        allowed_cpus()
-    }
+    /// Runs a job once.
+    ///
+    /// # Errors
+    /// Why it has no result.
+    fn run(&self, job: &Job, cancel: &AtomicBool) -> Result<Run, Failed>;
 
-    fn locks(&self) -> Vec<Lock> {
-        subjects::offered().filter_map(|entry| Lock::named(entry.name)).collect()
-    }
-
-    fn check(&self, job: &Job) -> Result<(), overlock_world::Error> {
-        let refuse = |what: String| Err(overlock_world::Error(what));
-        let (lock, profile) = (&job.lock, &job.profile);
-        if READ_WRITE_PEERS.contains(&&**lock) {
-            return refuse(format!("{lock} is simulated only: bench --in sim --read-share 90"));
-        }
-        let Some(entry) = subjects::find(lock) else {
-            return refuse(format!(
-                "{lock} exists for virtual CPUs only: bench --in kvm, parked or sim"
-            ));
-        };
-        let task = job.shape.task;
-        if task.waits() && entry.run_waits.is_none() {
-            let has = subjects::offered().filter(|entry| entry.run_waits.is_some());
-            let has: Vec<&str> = has.map(|entry| entry.name).collect();
-            let has = has.join(", ");
-            return refuse(format!(
-                "{lock} has no condition variables, which {task} needs; {has} do"
-            ));
-        }
-        if task.waits() && profile.locks > 1 {
-            return refuse(format!("{task} has a lock for each group of threads, not several"));
-        }
-        if job.policy != NO_POLICY || job.timer != PmTimerRule::LockFree || job.seq_cst {
-            return refuse("threads have no yield policy and no PM timer: --in kvm has".into());
-        }
-        let is_micro = profile.sections == 1
-            && (profile.timer_reads, profile.sleep_every, profile.shootdown_every) == (0, 0, 0);
-        if !is_micro {
-            let name = &profile.name;
-            return refuse(format!("threads can't do the workload {name}; micro they can"));
-        }
-        Ok(())
-    }
-
-    fn run(&self, job: &Job, cancel: &AtomicBool) -> Result<Run, Failed> {
-        let sample = self.sample(self.spec(job), cancel)?;
-        let mut spent = None;
-        // A log tells which thread held the lock: with readers, or waits for a condition, none or
-        // several do.
-        if job.logged && job.shape.task == Task::default() {
-            let logged = self.sample(RunSpec { logged: true, ..self.spec(job) }, cancel)?;
-            // A run in which no thread took the lock has no speed to compare with.
-            let of = logged.spent.filter(|_| sample.ops_per_s > 0.0);
-            spent = of.map(|of| Spent { speed: logged.ops_per_s / sample.ops_per_s, ..of });
-        }
-        Ok(Run { spent, ..run_of(sample) })
-    }
-
+    /// Times uncontended pairs of lock and unlock of all `locks` in turns, `samples` times: for
+    /// each lock its samples in nanoseconds. None where that is no question.
+    ///
+    /// # Errors
+    /// Why there are no pairs.
     fn pairs(
         &self,
         locks: &[&str],
         samples: usize,
         cancel: &AtomicBool,
     ) -> Result<Option<Vec<Vec<f64>>>, Failed> {
-        let entries: Vec<&Entry> = locks.iter().filter_map(|lock| subjects::find(lock)).collect();
-        match isolated::pairs(&entries, samples, self.clock, cancel)? {
-            Ended::Well(samples) => Ok(Some(samples)),
-            Ended::Badly(how) => Err(Failed::Subject(how)),
-            Ended::Interrupted => Err(Failed::Cancelled),
-        }
+        let _ = (locks, samples, cancel);
+        Ok(None)
     }
 
+    /// The job that does the same work by one thread without a lock; `None` where that is no
+    /// question. Its time is the *floor* of a point.
     fn floor(&self, job: &Job) -> Option<Job> {
-        let mut alone = Job { lock: FLOOR.into(), cpus: 1, logged: false, ..job.clone() };
-        (alone.shape.uneven, alone.host.seconds) = (1, FLOOR_SECONDS);
-        alone.shape.task = Task::default();
-        Some(alone)
-    }
-}
-
-fn run_of(sample: RunSample) -> Run {
-    let whole = |ns: f64| ns.round() as u64;
-    let sched = sample.sched;
-    Run {
-        seconds: sample.seconds,
-        ops_per_s: sample.ops_per_s,
-        ops_per_cpu: Spread::of(&sample.ops),
-        jain: jain(&sample.ops),
-        ops: sample.ops,
-        wait_ns: WaitNs {
-            p50: whole(sample.wait_p50_ns),
-            p99: whole(sample.wait_p99_ns),
-            p999: whole(sample.wait_p999_ns),
-            max: whole(sample.wait_max_ns),
-        },
-        wait_counts: sample.wait_counts,
-        longest_stall_ns: Some(whole(sample.longest_stall_ns)),
-        write_stall_ns: sample.write_stall_ns.map(whole),
-        cpu_s_per_s: sample.cpu_s_per_s,
-        counters: sample.counters.into_iter().map(|(name, count)| (name.into(), count)).collect(),
-        lost: sample.lost_updates,
-        steal: sample.cpu_times.steal_share(),
-        disturbance: sample.disturbance,
-        long_stalls: sample.long_stalls,
-        undrained: u32::try_from(sample.undrained).unwrap_or(u32::MAX),
-        sched: Some(Sched {
-            cpu: sched.cpu,
-            system: sched.system,
-            queued: sched.queued,
-            voluntary_per_s: sched.voluntary_per_s,
-            involuntary_per_s: sched.involuntary_per_s,
-        }),
-        ..Run::default()
+        let _ = job;
+        None
     }
 }

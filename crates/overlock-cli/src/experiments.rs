@@ -35,8 +35,8 @@ pub(crate) fn text(name: &Path) -> Result<Cow<'static, str>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use overlock_world::experiment::Experiment;
-    use overlock_world::row::Agreement;
+    use overlock_bench::experiment::Experiment;
+    use overlock_results::row::Agreement;
 
     #[test]
     fn every_experiment_of_the_folder_is_built_in() {

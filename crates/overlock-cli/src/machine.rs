@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The machine behind the numbers, and how quiet it was.
 
+use overlock_bench::clock::Stamps;
 pub(crate) use overlock_programs::CpuTimes;
-use overlock_world::clock::Stamps;
-use overlock_world::row::Machine;
+use overlock_results::row::Machine;
 use std::fs;
 
 /// Returns the machine, as every result file describes it.

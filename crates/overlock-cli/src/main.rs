@@ -33,7 +33,7 @@ use args::{Cli, Command};
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory as _, Parser};
 use outcome::Outcome;
-pub(crate) use overlock_world::{stats, units};
+pub(crate) use overlock_results::{stats, units};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
         Command::ManPages(args) => extras::man_pages(&args, Cli::command()),
         Command::SimChild => overlock_worlds::obey().map(|()| Outcome::Fine),
         Command::BenchChild { spec } => {
-            overlock_bench::obey(&spec).map(|never| match never {}).map_err(Into::into)
+            overlock_bench::threads::obey(&spec).map(|never| match never {}).map_err(Into::into)
         }
     };
     match done {

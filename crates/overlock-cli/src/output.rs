@@ -8,7 +8,7 @@ use crate::machine::observe;
 use crate::outcome::Outcome;
 use crate::terminal;
 use anyhow::{Context, Result, bail};
-use overlock_world::row::{Head, Machine, Row};
+use overlock_results::row::{Head, Machine, Row};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, Write};

@@ -88,7 +88,7 @@ fn sections(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use overlock_world::columns::{self, COLUMNS};
+    use overlock_results::columns::{self, COLUMNS};
 
     /// Makes the tables of the page anew, each between its marks.
     fn made(page: &str) -> String {
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn the_rule_on_the_page_has_the_constants_of_the_code() {
-        use overlock_judge::recommend::{NEAR_TIE, SHORT_STALL_NS};
+        use overlock_results::judge::recommend::{NEAR_TIE, SHORT_STALL_NS};
         let rule = sections("recommendation");
         assert!(rule.contains(&format!("less than {:.0} %", (NEAR_TIE - 1.0) * 100.0)), "{rule}");
         assert!(rule.contains(&format!("at least {:.0} ms", SHORT_STALL_NS / 1e6)), "{rule}");

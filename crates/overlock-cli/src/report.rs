@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `overlock report`: the crate `overlock-report` makes the page, and this file writes it.
+//! `overlock report`: `overlock-results` makes the page, and this file writes it.
 
 use crate::outcome::Outcome;
 use crate::output::Sink;
@@ -7,7 +7,7 @@ use crate::{bench, output, process};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use overlock_report::{Kind, Run};
+use overlock_results::page::{Kind, Run};
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -75,7 +75,7 @@ pub(crate) fn main(args: &ReportArgs) -> Result<Outcome> {
     if args.files.iter().any(|file| is_same(file, &args.output)) {
         bail!("{} has the results and would be overwritten", args.output.display());
     }
-    let results = overlock_report::files(&args.files)?;
+    let results = overlock_results::page::files(&args.files)?;
     for complaint in &results.complaints {
         output::complain(&format!("overlock: {complaint}"));
     }
@@ -85,8 +85,8 @@ pub(crate) fn main(args: &ReportArgs) -> Result<Outcome> {
         );
     }
     let text = match args.chart {
-        Some(kind) => overlock_report::picture(kind, &results)?,
-        None => overlock_report::page(&results, args.title.as_deref()),
+        Some(kind) => overlock_results::page::picture(kind, &results)?,
+        None => overlock_results::page::page(&results, args.title.as_deref()),
     };
     write(&args.output, &text)?;
     if args.output.as_os_str() != "-" {
@@ -98,7 +98,7 @@ pub(crate) fn main(args: &ReportArgs) -> Result<Outcome> {
 
 /// Judges the rows of files. Lines that are none are named, and all others are judged.
 fn check(files: &[PathBuf]) -> Result<Outcome> {
-    let (rows, complaints) = overlock_report::rows(files)?;
+    let (rows, complaints) = overlock_results::page::rows(files)?;
     for complaint in &complaints {
         output::complain(&format!("overlock: {complaint}"));
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The order in which locks take turns: random to the machine, the same for the same seed.
 
-use overlock_world::{Rng, seed_of};
+use overlock_results::{Rng, seed_of};
 
 /// Returns `0..len` in the order of a round.
 pub(crate) fn shuffled(len: usize, seed: u64, round: usize) -> Vec<usize> {

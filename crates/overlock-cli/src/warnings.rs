@@ -3,8 +3,8 @@
 
 use crate::output;
 use crate::stats::STEAL_LIMIT;
-use overlock_world::row::{Machine, Point};
-use overlock_world::units::Nanos;
+use overlock_results::row::{Machine, Point};
+use overlock_results::units::Nanos;
 
 /// Runs of the same thing that differ by more than this are reported as doubtful.
 const SPREAD_LIMIT: f64 = 0.25;

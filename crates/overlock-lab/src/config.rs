@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use overlock_bench::Config;
 use overlock_host::{Nanos, sched};
-use overlock_world::Config;
 
 use crate::Error;
 

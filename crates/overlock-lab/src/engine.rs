@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{ptr, thread};
 
-use overlock_world::clock::Clock;
-use overlock_world::{Config, Outcome, Verbs};
+use overlock_bench::clock::Clock;
+use overlock_bench::{Config, Outcome, Verbs};
 
 use crate::guest::abi::{Hooks, Shared, VcpuRecord};
 use crate::guest::platform::Tables;
@@ -18,17 +18,17 @@ use crate::maps::{Code, Region, process_regions};
 use crate::place::Place;
 use crate::{Error, Yields};
 
-/// An engine of this crate. See [`overlock_world::Engine`] for what it does.
+/// An engine of this crate. See [`overlock_bench::Engine`] for what it does.
 ///
 /// Either engine does one run at a time: another run in this process waits for it. When a run has
 /// ended, however it did, none of its threads is left.
 pub trait Engine:
-    overlock_world::Engine<Error = Error, Yields = Yields, Verbs: Verbs<Word = AtomicU32>> + Default
+    overlock_bench::Engine<Error = Error, Yields = Yields, Verbs: Verbs<Word = AtomicU32>> + Default
 {
 }
 
 impl<E> Engine for E where
-    E: overlock_world::Engine<Error = Error, Yields = Yields, Verbs: Verbs<Word = AtomicU32>>
+    E: overlock_bench::Engine<Error = Error, Yields = Yields, Verbs: Verbs<Word = AtomicU32>>
         + Default
 {
 }

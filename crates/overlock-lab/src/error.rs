@@ -107,8 +107,8 @@ fn said(message: &Option<String>) -> String {
     message.as_ref().map(|m| format!(": {m}")).unwrap_or_default()
 }
 
-impl From<overlock_world::Error> for Error {
-    fn from(overlock_world::Error(what): overlock_world::Error) -> Self {
+impl From<overlock_results::Error> for Error {
+    fn from(overlock_results::Error(what): overlock_results::Error) -> Self {
         Self::Config(what)
     }
 }

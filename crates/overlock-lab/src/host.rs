@@ -38,10 +38,10 @@ mod turn;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use overlock_bench::Config;
+use overlock_bench::clock::Clock;
 use overlock_host::sched::Scheduler;
 use overlock_host::sched::yield_to;
-use overlock_world::Config;
-use overlock_world::clock::Clock;
 
 use self::pm_timer::Timer;
 use self::state::{Errands, Exit, Next, Post, State, Step, Vcpus};

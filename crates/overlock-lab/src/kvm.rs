@@ -21,7 +21,7 @@ use std::fs::OpenOptions;
 use std::{io, ptr};
 
 use kvm_ioctls::{Cap, Kvm, VmFd};
-use overlock_world::{Config, Engine, Outcome, Program};
+use overlock_bench::{Config, Engine, Outcome, Program};
 
 use self::memory::GuestMemory;
 pub use self::ports::Ports;

@@ -29,7 +29,7 @@ mod thread;
 
 use std::ptr;
 
-use overlock_world::{Config, Engine, Outcome, Program};
+use overlock_bench::{Config, Engine, Outcome, Program};
 
 pub use self::calls::Calls;
 use self::context::Context;

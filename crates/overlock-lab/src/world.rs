@@ -3,8 +3,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use overlock_world::locks::Lock;
-use overlock_world::{Engine as _, Failed, Job, Run, World, workload};
+use overlock_bench::{Engine as _, Failed, Job, World, workload};
+use overlock_results::Run;
+use overlock_results::locks::Lock;
 
 use crate::engine::Engine;
 use crate::host::allowed_cpus;
@@ -36,7 +37,7 @@ macro_rules! world {
                 Lock::all().collect()
             }
 
-            fn check(&self, job: &Job) -> Result<(), overlock_world::Error> {
+            fn check(&self, job: &Job) -> Result<(), overlock_results::Error> {
                 check(job)
             }
 
@@ -50,21 +51,21 @@ macro_rules! world {
 world!(KvmEngine, "vCPUs of /dev/kvm, under our scheduler");
 world!(ThreadsEngine, "threads as vCPUs, under our scheduler");
 
-fn check(job: &Job) -> Result<(), overlock_world::Error> {
+fn check(job: &Job) -> Result<(), overlock_results::Error> {
     let (pcpus, allowed) = (job.host.pcpus, allowed_cpus());
     if pcpus > allowed {
-        return Err(overlock_world::Error(format!(
+        return Err(overlock_results::Error(format!(
             "{pcpus} pCPUs need as many CPUs, and this process may use {allowed}: use --pcpus \
              {allowed}, or simulate such a host by --in sim:HOST"
         )));
     }
     if job.host.guest_vcpus != 0 {
         let what = "real vCPUs are one guest; only a simulation has several: --in sim";
-        return Err(overlock_world::Error(what.into()));
+        return Err(overlock_results::Error(what.into()));
     }
     if job.seq_cst {
         let what = "only a simulated host can charge for sequential consistency: --in sim";
-        return Err(overlock_world::Error(what.into()));
+        return Err(overlock_results::Error(what.into()));
     }
     job.check_virtual(&POLICIES, false)
 }

@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Yields(pub Tally);
 
-impl overlock_world::Yields for Yields {
+impl overlock_bench::Yields for Yields {
     fn codes(&self) -> BTreeMap<String, u64> {
         let Self(tally) = self;
         tally.reasons().map(|(kind, why, count)| (format!("{kind}:{why}"), count)).collect()
@@ -23,6 +23,6 @@ impl overlock_world::Yields for Yields {
 
 impl Serialize for Yields {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        overlock_world::Yields::codes(self).serialize(serializer)
+        overlock_bench::Yields::codes(self).serialize(serializer)
     }
 }

@@ -8,8 +8,8 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
+use overlock_bench::Engine as _;
 use overlock_lab::{Engine, Error, KvmEngine, ThreadsEngine, Vcpu};
-use overlock_world::Engine as _;
 use support::{Body, available, config, error};
 
 fn vcpu_threads() -> usize {

@@ -3,7 +3,7 @@
 
 use anyhow::{Result, bail};
 
-pub use overlock_world::row::{LIBC, NONE};
+pub use overlock_results::row::{LIBC, NONE};
 
 /// Locks that the preload library offers.
 pub const LOCKS: [&str; 4] = ["hybrid", "ticket", "queued", "test-and-set"];

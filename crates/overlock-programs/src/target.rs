@@ -7,7 +7,7 @@ use crate::library::{Library, preload_list};
 use crate::locks::LIBC;
 use crate::starter::Plan;
 use anyhow::{Context, Result, anyhow};
-use overlock_world::units::typed;
+use overlock_results::units::typed;
 use std::ffi::OsString;
 use std::path::PathBuf;
 

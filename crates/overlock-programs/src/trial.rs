@@ -8,7 +8,7 @@ use crate::target::Target;
 use crate::waits;
 use crate::{Child, CpuTimes, Exit, GRACE, interrupt};
 use anyhow::{Context, Result};
-use overlock_world::Run;
+use overlock_results::Run;
 use regex::Regex;
 use std::fs::File;
 use std::io::{Read, Seek};

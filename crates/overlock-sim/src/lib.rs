@@ -26,7 +26,7 @@ pub use failure::{Failure, Oracle};
 pub use faults::{Fault, Faults};
 pub use injections::injections;
 pub use overlock_host::sched::yield_to::NAMES as POLICIES;
-pub use overlock_world::{Rng, seed_of};
+pub use overlock_results::{Rng, seed_of};
 pub use plan::Plan;
 pub use run::{Report, run, torture};
 pub use subject::Subject;

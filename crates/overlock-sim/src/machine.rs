@@ -40,7 +40,7 @@ use crate::memory::Memory;
 use crate::script::Script;
 use crate::trace::{self, Trace, What};
 use crate::world::{CPUS, Hold, Verb, World};
-use overlock_world::Rng;
+use overlock_results::Rng;
 
 pub(crate) mod calls;
 mod family;

@@ -16,7 +16,7 @@ use crate::script::SCRIPTS;
 use crate::subject::Subject;
 use crate::world::{Hold, Verb, World};
 use job::{Job, acquire, is_usable, release};
-use overlock_world::Rng;
+use overlock_results::Rng;
 
 mod job;
 mod monitor;

@@ -15,7 +15,7 @@ use crate::memory::{Memory, NOTES};
 use crate::notes::Row;
 use crate::platform::{ByNumber, Inject, Waiting};
 use crate::world::{Hold, World};
-use overlock_world::Rng;
+use overlock_results::Rng;
 
 /// The entry of a waiter for a lock that no run has.
 const FOREIGN: u32 = 0xffff_0007;

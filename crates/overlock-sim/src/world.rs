@@ -5,7 +5,7 @@
 //! and turns others up, because a fault that is always present hides what happens without it.
 //! Source: A. Groce et al., "Swarm Testing", ISSTA 2012.
 
-use overlock_world::Rng;
+use overlock_results::Rng;
 
 /// The most CPUs of a run.
 pub const CPUS: usize = 8;

@@ -10,9 +10,10 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Result, anyhow, bail};
-use overlock_world::experiment::Host;
-use overlock_world::workload::Profile;
-use overlock_world::{Job, Lengths, Rng, seed_of};
+use overlock_bench::Job;
+use overlock_bench::experiment::Host;
+use overlock_bench::workload::Profile;
+use overlock_results::{Lengths, Rng, seed_of};
 use overlock_worlds::{Options, open};
 
 fn main() -> ExitCode {
@@ -27,7 +28,9 @@ fn main() -> ExitCode {
 
 fn run(args: &[String]) -> Result<()> {
     let [world, lock, seed, index, seconds] = match args {
-        [verb, order] if verb == overlock_bench::CHILD => match overlock_bench::obey(order)? {},
+        [verb, order] if verb == overlock_bench::threads::CHILD => {
+            match overlock_bench::threads::obey(order)? {}
+        }
         [verb] if verb == "sim-child" => return overlock_worlds::obey(),
         [world, lock, seed, index, seconds] => [world, lock, seed, index, seconds],
         _ => bail!("point WORLD LOCK SEED INDEX SECONDS"),

@@ -4,10 +4,10 @@
 use crate::options::Note;
 use anyhow::{Context, Result};
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-use overlock_lab::{KvmEngine, ThreadsEngine};
+use overlock_bench::Engine as _;
+use overlock_bench::World;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-use overlock_world::Engine as _;
-use overlock_world::World;
+use overlock_lab::{KvmEngine, ThreadsEngine};
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub(crate) fn kvm() -> Result<Box<dyn World>> {

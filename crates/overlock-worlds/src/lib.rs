@@ -9,9 +9,9 @@ mod simulated;
 
 use anyhow::{Context, Result, bail};
 use laboratory::{kvm, parked};
-use overlock_bench::Threads;
+use overlock_bench::World;
+use overlock_bench::threads::Threads;
 use overlock_sim::performance::HostProfile;
-use overlock_world::World;
 use simulated::Simulated;
 use std::path::Path;
 

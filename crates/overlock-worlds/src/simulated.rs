@@ -6,9 +6,10 @@ mod task;
 
 use crate::options::Options;
 use anyhow::Result;
+use overlock_bench::{Failed, Job, Tell, World};
+use overlock_results::locks::Lock;
+use overlock_results::{Error, Run};
 use overlock_sim::performance::{HostProfile, Simulator};
-use overlock_world::locks::Lock;
-use overlock_world::{Error, Failed, Job, Run, Tell, World};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

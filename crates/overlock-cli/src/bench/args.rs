@@ -5,9 +5,9 @@ use crate::flags::{OutputArgs, seconds};
 use crate::shard::Shard;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use overlock_world::Lengths;
-use overlock_world::experiment::Experiment;
-use overlock_world::units::Nanos;
+use overlock_bench::experiment::Experiment;
+use overlock_results::Lengths;
+use overlock_results::units::Nanos;
 use overlock_worlds::Options;
 use std::path::PathBuf;
 

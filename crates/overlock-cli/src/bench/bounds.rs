@@ -3,9 +3,9 @@
 
 use crate::output::{self, Sink};
 use anyhow::Result;
-use overlock_judge::check;
-use overlock_world::row::{Check, Row, Side, Verdict};
-use overlock_world::units::three;
+use overlock_results::judge::check;
+use overlock_results::row::{Check, Row, Side, Verdict};
+use overlock_results::units::three;
 
 fn line(check: &Check) -> String {
     let Check { bound, lock, place, side, limit, value, verdict, note } = check;

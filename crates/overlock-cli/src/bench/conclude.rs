@@ -9,10 +9,11 @@ use crate::interrupt;
 use crate::output::{self, Sink};
 use crate::warnings::{self, Warning};
 use anyhow::{Result, bail};
-use overlock_judge::{advice, beside, summaries};
-use overlock_world::World;
-use overlock_world::experiment::Experiment;
-use overlock_world::row::Row;
+use overlock_bench::World;
+use overlock_bench::experiment::Experiment;
+use overlock_bench::published::beside;
+use overlock_results::judge::{advice, summaries};
+use overlock_results::row::Row;
 
 /// Tells what follows from the rows of an experiment. Returns whether no bound was missed.
 pub(super) fn conclude(

@@ -4,11 +4,13 @@
 
 use std::sync::atomic::AtomicBool;
 
-use overlock_judge::{beside, check, explain};
-use overlock_world::experiment::Experiment;
-use overlock_world::locks::Lock;
-use overlock_world::row::{Point, Row, Summary};
-use overlock_world::{Error, Failed, Job, Run, World};
+use overlock_bench::experiment::Experiment;
+use overlock_bench::published::beside;
+use overlock_bench::{Failed, Job, World};
+use overlock_results::judge::{check, explain};
+use overlock_results::locks::Lock;
+use overlock_results::row::{Point, Row, Summary};
+use overlock_results::{Error, Run};
 
 use super::tables::{explanations, group};
 use super::{bounds, published, summary};
@@ -54,9 +56,9 @@ fn points(text: &str) -> Vec<Point> {
     rows(text).iter().filter_map(Row::point).cloned().collect()
 }
 
-const BENCH: &str = include_str!("../../../overlock-report/tests/data/2026-11-26-bench.jsonl");
-const LAB: &str = include_str!("../../../overlock-report/tests/data/2026-11-26-lab.jsonl");
-const SIM: &str = include_str!("../../../overlock-report/tests/data/2026-11-26-sim.jsonl");
+const BENCH: &str = include_str!("../../../overlock-results/tests/data/2026-11-26-bench.jsonl");
+const LAB: &str = include_str!("../../../overlock-results/tests/data/2026-11-26-lab.jsonl");
+const SIM: &str = include_str!("../../../overlock-results/tests/data/2026-11-26-sim.jsonl");
 
 /// Compares each text with the file that has its name. With `OVERLOCK_KEEP=1` it writes the files
 /// instead: see what changed by `git diff`.

@@ -8,10 +8,10 @@ use crate::interrupt;
 use crate::output::Sink;
 use crate::progress::Progress;
 use anyhow::{Result, bail};
-use overlock_judge::explain;
-use overlock_world::experiment::{Experiment, Plan};
-use overlock_world::row::{Failure, Pair, Point, Row, TimelineRow, relate};
-use overlock_world::{Failed, Job, World};
+use overlock_bench::experiment::{Experiment, Plan};
+use overlock_bench::{Failed, Job, World};
+use overlock_results::judge::explain;
+use overlock_results::row::{Failure, Pair, Point, Row, relate};
 
 /// What was found out.
 #[derive(Debug, Default)]
@@ -108,13 +108,14 @@ fn points_of(
     let mut points = Vec::new();
     for (index, samples) in taken.runs {
         let job = &group[index];
-        let point = Point::of_runs(world.name(), world.has_host(), job, samples);
+        let point = overlock_bench::point_of(world.name(), world.has_host(), job, samples);
         points.push(Point { floor_ns: taken.floor_ns, ..point });
         if let Some(span) = args.timeline.filter(|_| world.has_host()) {
             // Nothing else is taken from this run, because recording takes time.
             let timed = Job { timeline_ns: span.0, ..job.clone() };
             let of = rounds.timeline(&timed)?;
-            let row = of.and_then(|run| TimelineRow::of_run(world.name(), job, run, points.last()));
+            let row = of
+                .and_then(|run| overlock_bench::timeline_of(world.name(), job, run, points.last()));
             row.map_or(Ok(()), |row| sink.record(&Row::Timeline(Box::new(row))))?;
         }
     }

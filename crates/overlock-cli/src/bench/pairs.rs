@@ -3,10 +3,10 @@
 
 use crate::interrupt;
 use anyhow::{Result, bail};
-use overlock_world::experiment::Plan;
-use overlock_world::row::{Failure, Pair};
-use overlock_world::stats::{Interval, unique};
-use overlock_world::{Failed, World};
+use overlock_bench::experiment::Plan;
+use overlock_bench::{Failed, World};
+use overlock_results::row::{Failure, Pair};
+use overlock_results::stats::{Interval, unique};
 
 /// How many samples of each lock's pair are taken, at least.
 const SAMPLES: usize = 200;

@@ -5,8 +5,9 @@ use super::BenchArgs;
 use crate::outcome::Outcome;
 use crate::{experiments, output};
 use anyhow::{Context, Result, bail};
-use overlock_world::experiment::{Experiment, Workload};
-use overlock_world::{Document, NO_POLICY, Task, World};
+use overlock_bench::experiment::{Experiment, Workload};
+use overlock_bench::{Document, World};
+use overlock_results::{NO_POLICY, Task};
 use std::path::{Path, PathBuf};
 
 /// The policies that others are compared with.
@@ -67,8 +68,8 @@ pub(crate) fn read(path: &Path) -> Result<Experiment> {
         }
     }
     for (at, one) in experiment.published.iter().enumerate() {
-        if !overlock_judge::FIGURES.contains(&one.figure.as_str()) {
-            let known = overlock_judge::FIGURES.join(", ");
+        if !overlock_bench::published::FIGURES.contains(&one.figure.as_str()) {
+            let known = overlock_bench::published::FIGURES.join(", ");
             let what = format!("there is no figure {}; choose from {known}", one.figure);
             return Err(document.refuse(&[&format!("published.{at}.figure")], what).into());
         }
@@ -94,7 +95,7 @@ fn described(args: &BenchArgs, world: &str) -> Result<Experiment> {
         base.workload = Workload::Named(name.clone());
         (base.factors.section_ns, base.factors.think_ns) = (Vec::new(), Vec::new());
         if base.profile()?.timer_reads > 0 {
-            base.factors.timers = overlock_world::PmTimerRule::ALL.to_vec();
+            base.factors.timers = overlock_results::PmTimerRule::ALL.to_vec();
         }
     }
     if !args.read_share.is_empty() {
@@ -112,7 +113,7 @@ fn described(args: &BenchArgs, world: &str) -> Result<Experiment> {
         } else {
             args.policies.clone()
         });
-        base.factors.policies = overlock_world::stats::unique(names);
+        base.factors.policies = overlock_results::stats::unique(names);
         // The others hardly spin.
         base.factors.locks = vec!["native-ticket".into()];
     }
@@ -122,7 +123,7 @@ fn described(args: &BenchArgs, world: &str) -> Result<Experiment> {
         base.factors.over = if has_ratios { vec![1.0] } else { Vec::new() };
         base.factors.cpus.clone_from(&args.cpus);
     }
-    let lengths = |given: &[overlock_world::units::Nanos]| given.iter().map(|of| of.0).collect();
+    let lengths = |given: &[overlock_results::units::Nanos]| given.iter().map(|of| of.0).collect();
     if !args.cs.is_empty() {
         base.factors.section_ns = lengths(&args.cs);
     }

@@ -5,10 +5,11 @@
 //! fails if that changes.
 
 use crate::table::Table;
-use overlock_world::World;
-use overlock_world::experiment::{Experiment, Published};
-use overlock_world::row::{Agreement, Beside};
-use overlock_world::units::three;
+use overlock_bench::World;
+use overlock_bench::experiment::Experiment;
+use overlock_results::Published;
+use overlock_results::row::{Agreement, Beside};
+use overlock_results::units::three;
 
 /// Formats an effect for people.
 fn percent(effect: f64) -> String {

@@ -3,7 +3,8 @@
 
 use crate::interrupt;
 use crate::warnings::DISTURBED;
-use overlock_world::{Failed, Run};
+use overlock_bench::Failed;
+use overlock_results::Run;
 
 /// How often one run may be repeated.
 const EACH: u32 = 2;

@@ -11,11 +11,12 @@ use crate::interrupt;
 use crate::progress::Progress;
 use crate::shuffle::shuffled;
 use anyhow::{Result, bail};
+use overlock_bench::experiment::Plan;
+use overlock_bench::{Failed, Job, World};
 use overlock_programs::CpuTimes;
-use overlock_world::experiment::Plan;
-use overlock_world::row::Failure;
-use overlock_world::stats::median;
-use overlock_world::{Failed, Job, Run, World, seed_of};
+use overlock_results::row::Failure;
+use overlock_results::stats::median;
+use overlock_results::{Run, seed_of};
 
 /// A measurement under way.
 pub(super) struct Rounds<'a> {

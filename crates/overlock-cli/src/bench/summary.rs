@@ -2,9 +2,9 @@
 //! The summary of all points of threads, for people.
 
 use crate::table::Table;
-use overlock_world::row::{Point, Summary};
-use overlock_world::stats;
-use overlock_world::units::{three, time};
+use overlock_results::row::{Point, Summary};
+use overlock_results::stats;
+use overlock_results::units::{three, time};
 
 /// One line for each lock over all points.
 pub(super) fn table(summaries: &[Summary], points: &[Point]) -> String {

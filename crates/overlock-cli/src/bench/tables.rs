@@ -2,10 +2,11 @@
 //! Tables of points for people: views of the columns that all worlds share.
 
 use crate::table::Table;
-use overlock_world::columns::{self, Column, View};
-use overlock_world::row::Point;
-use overlock_world::units::{Nanos, count, three, time};
-use overlock_world::{NO_POLICY, World, stats};
+use overlock_bench::World;
+use overlock_results::columns::{self, Column, View};
+use overlock_results::row::Point;
+use overlock_results::units::{Nanos, count, three, time};
+use overlock_results::{NO_POLICY, stats};
 
 /// The smallest share of yields whose reason is shown; rows have them all.
 const TOLD: f64 = 0.01;

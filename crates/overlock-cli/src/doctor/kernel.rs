@@ -4,7 +4,7 @@
 use super::finding::Finding;
 use crate::machine::first_line;
 use overlock::platform::Threads;
-use overlock_world::clock::{self, Stamps};
+use overlock_bench::clock::{self, Stamps};
 use std::io;
 
 pub(super) fn kernel() -> Finding {

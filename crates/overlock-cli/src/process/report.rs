@@ -8,10 +8,10 @@ use crate::interrupt;
 use crate::output::{self, Sink};
 use crate::warnings::Warning;
 use anyhow::Result;
-use overlock_judge::{choose, startup};
 use overlock_programs::{LIBC, NONE, Target, Waits};
-use overlock_world::row::{Failure, PROCESS, Point, Row};
-use overlock_world::stats;
+use overlock_results::judge::{choose, startup};
+use overlock_results::row::{Failure, PROCESS, Point, Row};
+use overlock_results::stats;
 
 /// Results that vary by more than this are reported as doubtful.
 const SPREAD_LIMIT: f64 = 0.15;

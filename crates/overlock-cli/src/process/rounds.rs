@@ -11,10 +11,10 @@ use crate::output::Sink;
 use crate::progress::Progress;
 use crate::shuffle::shuffled;
 use anyhow::{Result, bail};
-use overlock_judge::{baseline, rank};
 use overlock_programs::{Good, Input, LIBC, Rules, Shared, Target, Trial, Waits};
-use overlock_world::Run;
-use overlock_world::row::{Failure, PROCESS, Point, Programs, Row, SampleRow};
+use overlock_results::Run;
+use overlock_results::judge::{baseline, rank};
+use overlock_results::row::{Failure, PROCESS, Point, Programs, Row, SampleRow};
 
 /// A lock this many times worse than the baseline in every one of the first rounds is left out: its
 /// exact percentage changes no decision, and would take as long as all other rounds together.

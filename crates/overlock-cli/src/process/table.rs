@@ -2,10 +2,10 @@
 //! A comparison's table: a row for each lock.
 
 use crate::table::Table;
-use overlock_world::Run;
-use overlock_world::row::Point;
-use overlock_world::stats::{self, Interval};
-use overlock_world::units::{count, three, time};
+use overlock_results::Run;
+use overlock_results::row::Point;
+use overlock_results::stats::{self, Interval};
+use overlock_results::units::{count, three, time};
 
 /// Lays out the points of one program, with the library's file if that is known.
 pub(super) fn table(points: &[Point], library: Option<&str>) -> String {
@@ -64,11 +64,11 @@ fn heading(first: &Point, points: &[Point], library: Option<&str>) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use overlock_world::row::Row;
+    use overlock_results::row::Row;
 
     /// The rows of a file that the command wrote in the past; of lists in it, most is left out.
     pub(in super::super) fn kept() -> Vec<Row> {
-        let text = include_str!("../../../overlock-report/tests/data/2026-11-26-compare.jsonl");
+        let text = include_str!("../../../overlock-results/tests/data/2026-11-26-compare.jsonl");
         let mut rows: Vec<Row> = text.lines().map(|line| Row::parse(line).unwrap()).collect();
         for row in &mut rows {
             if let Row::Point(point) = row {

@@ -2,9 +2,9 @@
 //! What was found, as records for programs.
 
 use super::diagnosis::diagnosis;
+use overlock_results::row::TimelineRow;
 use overlock_trace::{Class, HolderNs};
 use overlock_tracer::{Finding, Findings, Stint, Window};
-use overlock_world::row::TimelineRow;
 use serde_json::{Value, json};
 
 /// Returns the records: the summary first, then each lock, and each loop.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does `report` read and write the files that it is told to, and say what it could not?
-//! The pages themselves are tested in `overlock-report`.
+//! The pages themselves are tested in `overlock-results`.
 
-#[path = "../../../overlock-report/tests/support/records.rs"]
+#[path = "../../../overlock-results/tests/support/records.rs"]
 #[allow(dead_code, reason = "the tests of pages use more of it")]
 mod records;
 

@@ -3,9 +3,9 @@
 //! sense?
 
 use crate::support::{Said, experiment, said, said_until, skip};
+use overlock_bench::workload::Profile;
+use overlock_results::locks::LOCKS;
 use overlock_sim::POLICIES;
-use overlock_world::locks::LOCKS;
-use overlock_world::workload::Profile;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;

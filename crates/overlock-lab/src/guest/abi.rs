@@ -15,8 +15,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use overlock_world::clock::Clock;
-use overlock_world::{Hint, VCPUS_MAX};
+use overlock_bench::clock::Clock;
+use overlock_bench::{Hint, VCPUS_MAX};
 
 /// The most vCPUs that a run can have.
 pub(crate) const MAX_VCPUS: usize = VCPUS_MAX as usize;

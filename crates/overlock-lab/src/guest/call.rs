@@ -4,7 +4,7 @@
 
 use std::sync::atomic::AtomicU32;
 
-use overlock_world::Verbs;
+use overlock_bench::Verbs;
 
 use super::abi::{Call, VcpuRecord};
 

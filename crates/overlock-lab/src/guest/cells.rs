@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32};
 
 use overlock::atomic::ConstAtomic;
-use overlock_world::Sequential;
+use overlock_bench::Sequential;
 
 /// Cells of three widths.
 pub trait Cells: Copy + Debug + Send + Sync + 'static {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The verbs of a vCPU: this file builds each of [`Verbs`](overlock_world::Verbs) on the guest's
+//! The verbs of a vCPU: this file builds each of [`Verbs`](overlock_bench::Verbs) on the guest's
 //! [`Door`], once.
 
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed};
 
 use overlock::platform::Platform;
-use overlock_world::clock::ticks;
-use overlock_world::{Hint, Program, Vcpu};
+use overlock_bench::clock::ticks;
+use overlock_bench::{Hint, Program, Vcpu};
 
 use super::abi::{Call, Hooks, VcpuRecord};
 pub(crate) use super::call::{CallNumber, Door, Record};

@@ -24,7 +24,7 @@ use std::sync::atomic::{Ordering, Ordering::Relaxed};
 
 use overlock::atomic::ConstAtomic;
 use overlock::platform::{Bucket, Costs, Cpu, Platform, ReadModifyWrite, Slot};
-use overlock_world::clock::{ticks, ticks_after_loads};
+use overlock_bench::clock::{ticks, ticks_after_loads};
 
 use super::abi::{Call, VcpuRecord};
 use super::call::{CallNumber, Door};

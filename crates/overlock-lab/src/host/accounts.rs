@@ -2,7 +2,7 @@
 //! The accounting of exits.
 
 use overlock_host::sched::Usage;
-use overlock_world::Accounts;
+use overlock_results::Accounts;
 
 use super::state::Exit;
 use crate::guest::abi::Call;

@@ -13,7 +13,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use overlock_world::RunDelay;
+use overlock_bench::RunDelay;
 
 /// The delays of one thread. Only this thread writes; any thread can ask for the sum.
 #[derive(Debug, Default)]

@@ -5,10 +5,11 @@ use std::sync::{Mutex, PoisonError};
 
 use overlock::Refresh;
 use overlock::platform::Threads;
+use overlock_bench::clock;
 use overlock_host::Nanos;
 use overlock_host::pm_timer::read::{Clamped, Lock, Mutexed, Published, Pure, ReadRule};
 use overlock_host::pm_timer::{Clock, NoSci, PmTimer, Width};
-use overlock_world::{PmTimerRule, clock};
+use overlock_results::PmTimerRule;
 
 /// The device.
 #[derive(Debug)]

@@ -4,10 +4,11 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
 
+use overlock_bench::Config;
+use overlock_bench::timeline::{Notes, Window};
 use overlock_host::sched::Scheduler;
 use overlock_host::sched::yield_to::{Policy, Tally};
-use overlock_world::timeline::{Notes, Window};
-use overlock_world::{Accounts, Config};
+use overlock_results::Accounts;
 
 use super::delay::Delay;
 use crate::error::{Error, Stuck};

@@ -11,9 +11,10 @@ use super::{Host, accounts};
 use crate::config::nanos;
 use crate::error::{Error, Stuck};
 use crate::place::Place;
+use overlock_bench::Config;
 use overlock_host::sched::yield_to::Tally;
 use overlock_host::{Nanos, Pcpu, Vcpu};
-use overlock_world::{Accounts, Config};
+use overlock_results::Accounts;
 
 /// How often to check whether a run has been cancelled, if it can be.
 const PATIENCE: Duration = Duration::from_millis(20);

@@ -7,9 +7,10 @@
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
+use overlock_bench::Hint;
 use overlock_host::sched::{Action, Event, Spin, SpinHint, SpinSource, Standing};
 use overlock_host::{Nanos, Pcpu, Vcpu};
-use overlock_world::{Hint, timeline};
+use overlock_results::timeline;
 
 use super::accounts;
 use super::state::{Errands, Exit, Next, State, Step, Vcpus};

@@ -3,7 +3,7 @@
 
 use std::arch::asm;
 
-use overlock_world::Verbs;
+use overlock_bench::Verbs;
 
 use crate::guest::abi::{Call, PM_TIMER_PORT, VcpuRecord};
 use crate::guest::door::{self, CallNumber, Door, Record, verbs};

@@ -23,8 +23,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use kvm_bindings::{KVM_MAX_CPUID_ENTRIES, kvm_dtable, kvm_regs, kvm_segment, kvm_sregs, kvm_xcrs};
 use kvm_ioctls::{Kvm, SyncReg, VcpuExit, VcpuFd, VmFd};
-use overlock_world::Program;
-use overlock_world::clock::ticks;
+use overlock_bench::Program;
+use overlock_bench::clock::ticks;
 
 use super::stacks::Stack;
 use super::{fault, interrupt, memory, paging};

@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use overlock_world::Verbs;
+use overlock_bench::Verbs;
 
 use super::context::{Context, leave};
 use crate::Error;

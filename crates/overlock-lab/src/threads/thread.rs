@@ -3,7 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use overlock_world::Program;
+use overlock_bench::Program;
 
 use super::calls::Calls;
 use super::context::{Context, Left};

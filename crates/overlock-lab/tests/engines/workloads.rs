@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::until;
 use overlock_lab::workload::{Profile, run};
 use overlock_lab::{Config, Engine, Error, PmTimerRule};
-use overlock_world::locks::{COMPARATORS, HAND_OVER, LOCKS};
-use overlock_world::{Losses, Run};
+use overlock_results::locks::{COMPARATORS, HAND_OVER, LOCKS};
+use overlock_results::{Losses, Run};
 
 crate::on_both_engines!(
     every_lock_carries_the_micro_workload,

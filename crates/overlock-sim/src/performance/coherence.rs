@@ -25,7 +25,7 @@ use std::collections::VecDeque;
 use super::host_profile::Ns;
 use super::topology::{CpuSet, Distance, Distances, Topology};
 use crate::engine::Access;
-use overlock_world::Rng;
+use overlock_results::Rng;
 
 /// The owner of a line that no pCPU owns.
 const NOBODY: u32 = u32::MAX;

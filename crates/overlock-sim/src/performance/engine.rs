@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The engine: it runs experiments of `overlock-world` on a simulated host.
+//! The engine: it runs experiments of `overlock-bench` on a simulated host.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
+use overlock_bench::workload::{self, Profile};
+use overlock_bench::{Config, Engine, Failed, Hint, Job, Outcome, Program, Vcpu, World};
 use overlock_host::sched::yield_to::{NAMES, Tally};
-use overlock_world::locks::Lock;
-use overlock_world::workload::{self, Profile};
-use overlock_world::{Config, Engine, Failed, Hint, Job, Outcome, Program, Run, Task, Vcpu, World};
+use overlock_results::locks::Lock;
+use overlock_results::{Run, Task};
 use serde::{Serialize, Serializer};
 
 use super::Error;
@@ -33,7 +34,7 @@ pub struct Setup {
 
 impl Setup {
     /// Runs `profile` under the lock called `lock`, or
-    /// [`HAND_OVER`](overlock_world::locks::HAND_OVER), as [`workload::run`] does.
+    /// [`HAND_OVER`](overlock_results::locks::HAND_OVER), as [`workload::run`] does.
     ///
     /// # Errors
     /// Those of [`workload::run`]; a host that is too small; a program that panics or does not
@@ -88,7 +89,7 @@ impl Setup {
 #[derive(Clone, Debug, Default)]
 pub struct Yields(pub Tally);
 
-impl overlock_world::Yields for Yields {
+impl overlock_bench::Yields for Yields {
     fn codes(&self) -> BTreeMap<String, u64> {
         self.0.reasons().map(|(kind, why, count)| (format!("{kind}:{why}"), count)).collect()
     }
@@ -100,7 +101,7 @@ impl overlock_world::Yields for Yields {
 
 impl Serialize for Yields {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        overlock_world::Yields::codes(self).serialize(serializer)
+        overlock_bench::Yields::codes(self).serialize(serializer)
     }
 }
 
@@ -201,13 +202,13 @@ impl World for Simulator {
         Lock::all().chain(Lock::read_write()).collect()
     }
 
-    fn check(&self, job: &Job) -> Result<(), overlock_world::Error> {
+    fn check(&self, job: &Job) -> Result<(), overlock_results::Error> {
         let (asked, total) = (job.host.pcpus, self.pcpus());
         if asked > total {
             let name = &self.0.name;
             let what =
                 format!("the host {name} has {total} pCPUs, not {asked}; choose 1 to {total}");
-            return Err(overlock_world::Error(what));
+            return Err(overlock_results::Error(what));
         }
         job.check_virtual(&NAMES, true)
     }

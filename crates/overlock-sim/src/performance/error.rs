@@ -31,8 +31,8 @@ fn listed(stuck: &[(u32, &'static str)]) -> String {
     stuck.iter().map(|(vcpu, doing)| format!("\n  vCPU {vcpu} {doing}")).collect()
 }
 
-impl From<overlock_world::Error> for Error {
-    fn from(overlock_world::Error(what): overlock_world::Error) -> Self {
+impl From<overlock_results::Error> for Error {
+    fn from(overlock_results::Error(what): overlock_results::Error) -> Self {
         Self::Config(what)
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! The table of costs is in the [module documentation](super).
 
-use overlock_world::Document;
+use overlock_bench::Document;
 use serde::{Deserialize, Serialize};
 
 use super::Error;

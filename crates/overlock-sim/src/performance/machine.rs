@@ -18,11 +18,12 @@
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use overlock_bench::timeline::{Notes, Window};
+use overlock_bench::{Config, Hint};
 use overlock_host::Vcpu;
 use overlock_host::sched::yield_to::Tally;
 use overlock_host::sched::{Action, Event as Told};
-use overlock_world::timeline::{Notes, Window};
-use overlock_world::{Accounts, Config, Hint};
+use overlock_results::Accounts;
 
 use super::Error;
 use super::coherence::{LineId, Lines, Reached};
@@ -30,7 +31,7 @@ use super::host_profile::{Background, HostProfile, Ns};
 use super::scheduling::{Scheduling, ns};
 use super::spin::{Loop, Only};
 use crate::engine::{Access, Core, Touch};
-use overlock_world::{Rng, seed_of};
+use overlock_results::{Rng, seed_of};
 
 mod background;
 pub(crate) mod calls;

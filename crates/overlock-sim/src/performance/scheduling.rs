@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The scheduler of a simulated host: ours, or Linux's.
 
+use overlock_bench::{Config, HostScheduler};
 use overlock_host::sched::yield_to::{self, Policy, Tally};
 use overlock_host::sched::{Action, Event, Guest, Scheduler, Standing, Usage};
 use overlock_host::{Nanos, Pcpu, Vcpu};
-use overlock_world::{Config, HostScheduler};
 
 use super::Error;
 use super::cfs::Cfs;

@@ -14,7 +14,7 @@ use overlock::atomic::{Atomic, ConstAtomic};
 use overlock_host::Nanos;
 use overlock_host::pm_timer::read::{Clamped, Lock, Mutexed, Pure, ReadRule};
 use overlock_host::pm_timer::{Clock, NoSci, PmTimer, Width};
-use overlock_world::PmTimerRule;
+use overlock_results::PmTimerRule;
 
 use super::machine::calls::{Timed, is_on_host, relax, spend, sync, with};
 use super::world::OnHost;

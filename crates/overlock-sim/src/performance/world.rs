@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 
 use overlock::atomic::Atomic;
 use overlock::platform::{Bias, BiasPace, Bucket, Costs, Cpu, Platform, ReadModifyWrite, Slot};
-use overlock_world::Verbs;
+use overlock_bench::Verbs;
 
 use super::machine::calls::{
     self, Timed, call, is_on_host, long_spin, relax, spend, sync, with, work,

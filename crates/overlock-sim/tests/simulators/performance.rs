@@ -6,11 +6,12 @@ use std::thread;
 use std::time::Duration;
 
 use overlock::atomic::Atomic;
+use overlock_bench::experiment::Experiment;
+use overlock_bench::workload::Profile;
+use overlock_bench::{Config, HostScheduler, Program, Vcpu, Verbs, World as _};
+use overlock_results::locks::{HAND_OVER, LOCKS, PUBLISHED};
+use overlock_results::{PmTimerRule, Run};
 use overlock_sim::performance::{Counts, Error, HostProfile, Setup, Simulated, Simulator, Timed};
-use overlock_world::experiment::Experiment;
-use overlock_world::locks::{HAND_OVER, LOCKS, PUBLISHED};
-use overlock_world::workload::Profile;
-use overlock_world::{Config, HostScheduler, PmTimerRule, Program, Run, Vcpu, Verbs, World as _};
 
 fn setup(host: &str, seed: u64) -> Setup {
     Setup { host: HostProfile::named(host).unwrap(), seed, seq_cst: false }

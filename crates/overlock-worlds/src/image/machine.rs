@@ -4,7 +4,7 @@
 use super::linux::{Linux, guest_root, read};
 use anyhow::{Context, Result, bail};
 use overlock_programs::{Finished, finish, interrupt};
-use overlock_world::locks::LINUX;
+use overlock_results::locks::LINUX;
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the kernel says: one JSON record per line.
 
-use overlock_world::WaitNs as Waits;
+use overlock_results::WaitNs as Waits;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -12,7 +12,7 @@ use std::io::{self, Write as _};
 fn one_kick_more_than_was_sent_is_found() {
     let unsent = |kicked, stale| {
         let counters = [("kicked".into(), kicked), ("stale".into(), stale), ("kicks".into(), 700)];
-        unsent(&overlock_world::Run { counters: counters.into(), ..Default::default() })
+        unsent(&overlock_results::Run { counters: counters.into(), ..Default::default() })
     };
     assert_eq!([unsent(692, 8), unsent(693, 8), unsent(0, 705)], [0, 1, 5]);
 }

@@ -7,8 +7,9 @@
 
 use super::task::Task;
 use anyhow::{Context, Result, anyhow, bail};
+use overlock_bench::Failed;
 use overlock_programs::{Child, GRACE, interrupt};
-use overlock_world::{Failed, Run};
+use overlock_results::Run;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Write, stdin, stdout};
 use std::os::unix::process::CommandExt;

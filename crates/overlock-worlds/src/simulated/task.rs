@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One simulated run, as data.
 
+use overlock_bench::{Failed, Job, World};
+use overlock_results::Run;
 use overlock_sim::performance::{HostProfile, Simulator};
-use overlock_world::{Failed, Job, Run, World};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicBool;
 

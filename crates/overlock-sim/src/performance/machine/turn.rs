@@ -4,10 +4,12 @@
 //! This is the laboratory's host in virtual time: the scheduler and its policies are the same, and
 //! keep the state of each vCPU. Only the consequences are computed here.
 
+use overlock_bench::Hint;
 use overlock_host::sched::yield_to::Tally;
 use overlock_host::sched::{Action, Event as Told, Spin, SpinHint, SpinSource, Standing};
 use overlock_host::{Pcpu, Vcpu};
-use overlock_world::{Accounts, Hint, timeline};
+use overlock_results::Accounts;
+use overlock_results::timeline;
 
 use super::calls::ask;
 use super::{Event, Machine, VcpuState};

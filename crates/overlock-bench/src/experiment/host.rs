@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What all points of an experiment have in common.
+
+use serde::{Deserialize, Serialize};
+
+use crate::vcpus::engine::HostScheduler;
+
+/// What all points of an experiment have in common.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Host {
+    /// The host on which a simulation runs unless another is named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
+    /// How many vCPUs may run at a time; 0 means as many as the world has by default.
+    pub pcpus: u32,
+    /// How many vCPUs make a guest of their own, in a simulation; 0 means all.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub guest_vcpus: u32,
+    /// The scheduler of a simulated host.
+    #[serde(skip_serializing_if = "is_ours")]
+    pub scheduler: HostScheduler,
+    /// How long a vCPU keeps its pCPU while others wait, under our scheduler.
+    pub slice_ns: u64,
+    /// How much longer it may keep it inside a critical section; 0 means not at all.
+    pub grace_ns: u64,
+    /// How long a vCPU spins before it reports to the host, under policies other than `none`.
+    pub pause_window_ns: u64,
+    /// How often to check whether vCPUs spin, under the same policies; 0 means never.
+    pub sample_ns: u64,
+    /// Seconds of a run.
+    pub seconds: f64,
+    /// How often each point is run.
+    pub runs: u16,
+}
+
+impl Default for Host {
+    fn default() -> Self {
+        Self {
+            machine: None,
+            pcpus: 2,
+            guest_vcpus: 0,
+            scheduler: HostScheduler::Overlock,
+            slice_ns: 1_000_000,
+            grace_ns: 0,
+            pause_window_ns: 50_000,
+            sample_ns: 0,
+            seconds: 0.5,
+            runs: 3,
+        }
+    }
+}
+
+const fn is_zero(guest_vcpus: &u32) -> bool {
+    *guest_vcpus == 0
+}
+
+fn is_ours(scheduler: &HostScheduler) -> bool {
+    *scheduler == HostScheduler::Overlock
+}

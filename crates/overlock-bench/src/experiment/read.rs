@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From a file's text to an experiment that makes sense.
+
+use super::{Experiment, Workload, check};
+use crate::Document;
+use overlock_results::Error;
+
+impl Experiment {
+    /// Parses the experiment in `text`, the contents of the file called `file`.
+    ///
+    /// # Errors
+    /// An [`Error`] that says what is wrong with the text or with the experiment, and in which
+    /// line.
+    pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
+        let document = Document::new(file, text);
+        let mut experiment: Self = document.read()?;
+        let name = document.name();
+        name.clone_into(&mut experiment.name);
+        if let Workload::Own(profile) = &mut experiment.workload
+            && profile.name.is_empty()
+        {
+            name.clone_into(&mut profile.name);
+        }
+        check::factors(&experiment, &document)?;
+        check::published(&experiment, &document)?;
+        check::host(&experiment.host, &document)?;
+        check::workload(&experiment, &document)?;
+        Ok(experiment)
+    }
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Published figures beside ours: whether direction and rough size agree.
+//!
+//! A ratio is formed round by round between two of our points.
+
+use crate::World;
+use crate::experiment::Experiment;
+use overlock_results::row::{Agreement, Beside, Point};
+use overlock_results::stats::Interval;
+use overlock_results::{Over, Published};
+use overlock_results::{PmTimerRule, Run};
+
+/// Differences below this count as none, unless the published figure varied by more.
+const NOISE: f64 = 0.02;
+/// Effects that differ by a factor below this agree roughly.
+const ROUGH: f64 = 1.25;
+/// Rounds without which a measurement is not judged: of fewer, no interval covers 95 %.
+const ROUNDS: usize = 7;
+
+/// The known figures, by name. `timer_wait_share` is the share of CPU time for which readers of the
+/// PM timer wait for each other: what S5 counts in the lock and the barrier; of real vCPUs, which
+/// can't tell, what a read takes beyond one under the lock-free rule.
+/// `unfair_share` is S4's: acquisitions in unfair mode over those in either mode, which leaves out
+/// what the fast path takes.
+pub const FIGURES: [&str; 6] =
+    ["ops_per_s", "jain", "least_served", "most_served", "unfair_share", WAIT_SHARE];
+const WAIT_SHARE: &str = "timer_wait_share";
+
+/// Returns the value of a figure without any effect: 1 for spreads, 0 for shares.
+fn neutral(figure: &str) -> f64 {
+    if ["jain", "least_served", "most_served"].contains(&figure) { 1.0 } else { 0.0 }
+}
+
+/// One figure of each round.
+fn figure(name: &str, point: &Point) -> Vec<f64> {
+    point.each(|run: &Run| match name {
+        "jain" => run.jain,
+        "least_served" => run.least_served(),
+        "most_served" => run.ops_per_cpu.max as f64 / run.ops_per_cpu.avg.max(1.0),
+        "unfair_share" => {
+            let [unfair, queued] = ["pv_lock_stealing", "lock_queued"].map(|of| run.counted(of));
+            unfair as f64 / ((unfair + queued) as f64).max(1.0)
+        }
+        WAIT_SHARE => run.timer_wait_share(),
+        _ => run.ops_per_s,
+    })
+}
+
+/// Finds the point that a published figure, or its base, is about.
+fn find<'a>(
+    one: &Published,
+    over: &Over,
+    experiment: &Experiment,
+    points: &'a [Point],
+) -> Option<&'a Point> {
+    let lock = over.lock.as_ref().unwrap_or(&one.lock);
+    let policy = over.policy.as_ref().unwrap_or(&one.policy);
+    let cpus = over.cpus.unwrap_or(one.cpus);
+    let think_ns = one.think_ns.or_else(|| experiment.factors.think_ns.first().copied());
+    let section_ns = experiment.factors.section_ns.first().copied();
+    let timer = over.timer.or(one.timer).or_else(|| experiment.factors.timers.first().copied());
+    points.iter().find(|point| {
+        let is_lock = point.lock == *lock || point.lock == "none";
+        let is_timer = |name: &String| timer.is_none_or(|timer| timer.name() == name);
+        is_lock
+            && (point.policy == *policy || point.lock == "none")
+            && point.cpus == Some(cpus)
+            && point.seq_cst == over.seq_cst
+            && think_ns.is_none_or(|ns| point.ncs_ns == Some(ns))
+            && section_ns.is_none_or(|ns| point.cs_ns == Some(ns))
+            && point.timer.as_ref().is_none_or(is_timer)
+    })
+}
+
+/// Puts ours beside each published figure; those whose points were not measured are left out, and
+/// ratios to what was zero in every round.
+pub fn beside(experiment: &Experiment, world: &dyn World, points: &[Point]) -> Vec<Beside> {
+    let found = |one: &Published, lock: Option<&String>| {
+        let place = Over { lock: lock.cloned(), ..Over::default() };
+        let own = find(one, &place, experiment, points)?;
+        let mut ours = figure(&one.figure, own);
+        if one.figure == WAIT_SHARE && world.is_real() {
+            ours = own.each(Run::timer_share);
+            let alone = Over { timer: Some(PmTimerRule::LockFree), ..Over::default() };
+            let alone = find(one, &alone, experiment, points)?.each(|run| run.timer_read_ns);
+            let reads = own.each(|run| run.timer_read_ns);
+            let waits = reads.iter().zip(&alone).map(|(read, alone)| 1.0 - alone / read.max(1.0));
+            ours = ours.iter().zip(waits).map(|(share, waits)| share * waits.max(0.0)).collect();
+        }
+        if let Some(over) = &one.over {
+            let base = figure(&one.figure, find(one, over, experiment, points)?);
+            let rounds = ours.iter().zip(&base).filter(|(_, base)| **base > 0.0);
+            ours = rounds.map(|(own, base)| own / base).collect();
+        }
+        Some((own, Interval::of(&ours)?, ours.len()))
+    };
+    let judged = experiment.published.iter().filter_map(|one| {
+        let (own, ours, rounds) = found(one, None)?;
+        let mut judged = judged(experiment, world.name(), one, (own, ours));
+        if world.is_real() {
+            doubt(&mut judged, rounds);
+        }
+        let lock = one.our_lock.as_ref();
+        judged.beside = lock.and_then(|lock| found(one, Some(lock))).map(|(_, beside, _)| beside);
+        Some(judged)
+    });
+    judged.collect()
+}
+
+/// Leaves open what a measurement can't tell: it needs enough rounds for an interval, and both ends
+/// of the interval say the same.
+fn doubt(judged: &mut Beside, rounds: usize) {
+    let at = |value: f64| verdict(&judged.published, value);
+    let ends = [at(judged.ours.low), at(judged.ours.high)];
+    let [direction, size] = [ends.map(|end| end[0]), ends.map(|end| end[1])];
+    let agreed = |ends: [Agreement; 2], told: Agreement| match told {
+        Agreement::Open => Agreement::Open,
+        told if rounds >= ROUNDS && ends == [told, told] => told,
+        _ => Agreement::Unclear,
+    };
+    (judged.direction, judged.size) =
+        (agreed(direction, judged.direction), agreed(size, judged.size));
+}
+
+fn judged(
+    experiment: &Experiment,
+    world: &str,
+    published: &Published,
+    (own, ours): (&Point, Interval),
+) -> Beside {
+    let theirs = published.ratio();
+    let ours_effect = effect(published, ours.median);
+    let published_effect = theirs.map(|theirs| effect(published, theirs));
+    let [direction, size] = verdict(published, ours.median);
+    Beside {
+        experiment: experiment.name.clone(),
+        world: world.to_owned(),
+        ours_cpus: own.cpus.unwrap_or(published.cpus),
+        ours_pcpus: own.pcpus.unwrap_or(0),
+        published: published.clone(),
+        published_ratio: theirs,
+        published_effect,
+        ours,
+        ours_effect,
+        beside: None,
+        direction,
+        size,
+    }
+}
+
+/// Whether a figure of ours has the direction and the size of the published one.
+fn verdict(published: &Published, ours: f64) -> [Agreement; 2] {
+    let Some(theirs) = published.ratio().map(|theirs| effect(published, theirs)) else {
+        return [Agreement::Open; 2];
+    };
+    let ours = effect(published, ours);
+    let agreement = |agrees: bool| if agrees { Agreement::Yes } else { Agreement::No };
+    let noise = NOISE.max(published.noise_percent / 100.0);
+    let direction = match published.over {
+        Some(_) => agreement(side(theirs, noise) == side(ours, noise)),
+        // A share or a spread without a base has no direction.
+        None => Agreement::Open,
+    };
+    [direction, agreement(as_large(theirs, ours, noise))]
+}
+
+/// Returns the effect that a figure shows: its distance from the value without any effect. For
+/// ratios, that is a gain or a loss.
+fn effect(published: &Published, value: f64) -> f64 {
+    value - if published.over.is_some() { 1.0 } else { neutral(&published.figure) }
+}
+
+/// Returns whether two effects are equally large: both within the noise, or roughly.
+fn as_large(theirs: f64, ours: f64, noise: f64) -> bool {
+    let ratio = ours / theirs;
+    theirs.abs().max(ours.abs()) <= noise || ratio > 1.0 / ROUGH && ratio < ROUGH
+}
+
+/// Returns whether an effect is a gain, a loss, or neither.
+fn side(effect: f64, noise: f64) -> i8 {
+    i8::from(effect > noise) - i8::from(effect < -noise)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mine() -> Experiment {
+        let text = "about = ''\nsource = ''\nworkload = 'micro'\n[factors]\nlocks = ['ticket']\n\
+                    cpus = [1]";
+        Experiment::parse("mine", text).unwrap()
+    }
+
+    fn of(published: &Published, ours: f64) -> Beside {
+        let ours = Interval { median: ours, low: ours, high: ours };
+        judged(&mine(), "sim", published, (&Point::default(), ours))
+    }
+
+    fn published(value: f64, base: f64, less: bool) -> Published {
+        let less = if less { "true" } else { "false" };
+        let text = format!(
+            "about = ''\nsource = ''\nworkload = 'micro'\n[factors]\nlocks = ['ticket', 'queued']\n\
+             cpus = [1]\n[[published]]\nlock = 'ticket'\ncpus = 1\nfigure = 'ops_per_s'\n\
+             value = {value}\nless_is_better = {less}\nsource = ''\n\
+             over = {{ lock = 'queued', value = {base} }}"
+        );
+        Experiment::parse("mine", &text).unwrap().published.remove(0)
+    }
+
+    #[test]
+    fn direction_and_size_are_judged_apart() {
+        use Agreement::{No, Yes};
+        for (value, base, less, ours, direction, size) in [
+            (120.0, 100.0, false, 1.22, Yes, Yes),
+            (120.0, 100.0, false, 1.3, Yes, No),
+            (120.0, 100.0, false, 0.99, No, No),
+            (100.0, 120.0, true, 1.18, Yes, Yes),
+            (120.0, 100.0, true, 0.84, Yes, Yes),
+            (120.0, 100.0, true, 0.95, Yes, No),
+            (120.0, 100.0, true, 1.2, No, No),
+            (100.1, 100.0, false, 1.01, Yes, Yes),
+            (100.1, 100.0, false, 1.05, No, No),
+            // Two points apart, but beyond the noise, and not equally large.
+            (105.0, 100.0, false, 1.07, Yes, No),
+            (103.0, 100.0, false, 1.015, No, No),
+            // Ratios within a quarter of each other, and yet 4 % is not 16 %.
+            (104.0, 100.0, false, 1.16, Yes, No),
+            // Nor is three times as good the same as twice as good.
+            (300.0, 100.0, false, 2.0, Yes, No),
+            (300.0, 100.0, false, 2.8, Yes, Yes),
+            (50.0, 100.0, false, 0.48, Yes, Yes),
+            (50.0, 100.0, false, 0.30, Yes, No),
+            (50.0, 100.0, false, 2.0, No, No),
+        ] {
+            let published = published(value, base, less);
+            let judged = of(&published, ours);
+            assert_eq!((judged.direction, judged.size), (direction, size), "{judged:?}");
+        }
+    }
+
+    #[test]
+    fn spreads_are_judged_by_their_distance_from_one_and_shares_from_zero() {
+        use Agreement::{No, Open, Yes};
+        for (figure, value, ours, size) in [
+            ("least_served", 0.93, 0.92, Yes),
+            ("least_served", 0.93, 0.80, No),
+            ("most_served", 1.20, 1.23, Yes),
+            ("most_served", 1.20, 1.38, No),
+            ("unfair_share", 0.58, 0.51, Yes),
+            ("unfair_share", 0.03, 0.35, No),
+        ] {
+            let figure = figure.to_owned();
+            let alone =
+                Published { figure, over: None, value: Some(value), ..published(1.0, 1.0, false) };
+            let judged = of(&alone, ours);
+            assert_eq!((judged.direction, judged.size), (Open, size), "{judged:?}");
+        }
+    }
+
+    #[test]
+    fn unpublished_figures_are_open_and_unknown_ones_are_none() {
+        let open = Published { value: None, ..published(1.0, 1.0, false) };
+        let judged = of(&open, 2.0);
+        assert_eq!((judged.direction, judged.size), (Agreement::Open, Agreement::Open));
+    }
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The threads of this machine as a world: one lock at one point, measured in a process of its
+//! own.
+//!
+//! A peer is added in `subjects.rs`: an implementation of `Subject` (two functions), and a line of
+//! the table. What a run is worth is the caller's business: nothing here repeats a disturbed run or
+//! compares locks.
+
+mod error;
+mod histogram;
+mod isolated;
+mod run;
+mod sample;
+mod sched;
+mod steps;
+mod subject;
+mod subjects;
+mod timeline;
+mod watch;
+mod work;
+mod worker;
+mod world;
+
+pub use error::Error;
+pub use isolated::{CHILD, Ended, obey, pairs, run};
+pub use run::{RunSample, RunSpec};
+pub use sample::spacing;
+pub use sched::Sched;
+pub use steps::Mix;
+pub use subjects::{Entry, FLOOR, Origin, find, offered};
+pub use work::{DRIFT_LIMIT, Work};
+pub use world::Threads;

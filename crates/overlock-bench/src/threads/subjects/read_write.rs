@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Read-write locks.
+
+use crate::threads::subject::Subject;
+use overlock::counters::Class;
+use overlock::platform::{Bias, Threads};
+use overlock::{RawLock, RawRwLock};
+use std::cell::UnsafeCell;
+use std::sync::PoisonError;
+
+/// Ours.
+pub(super) struct Ours<C: Class, B: Bias<Threads>>(RawRwLock<Threads, C, B>);
+
+impl<C: Class, B: Bias<Threads>> Subject for Ours<C, B> {
+    const SHARES: bool = true;
+
+    fn new() -> Self {
+        Ours(RawRwLock::new())
+    }
+
+    #[inline]
+    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
+        self.0.lock();
+        let result = section();
+        // SAFETY: taken three lines above, and a critical section that panics ends the whole run.
+        unsafe { self.0.unlock() };
+        result
+    }
+
+    #[inline]
+    fn share<R>(&self, section: impl FnOnce() -> R) -> R {
+        self.0.lock_shared();
+        let result = section();
+        // SAFETY: as in `with`.
+        unsafe { self.0.unlock_shared() };
+        result
+    }
+}
+
+impl Subject for std::sync::RwLock<()> {
+    const SHARES: bool = true;
+
+    fn new() -> Self {
+        std::sync::RwLock::new(())
+    }
+
+    #[inline]
+    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
+        let _guard = self.write().unwrap_or_else(PoisonError::into_inner);
+        section()
+    }
+
+    #[inline]
+    fn share<R>(&self, section: impl FnOnce() -> R) -> R {
+        let _guard = self.read().unwrap_or_else(PoisonError::into_inner);
+        section()
+    }
+}
+
+impl Subject for parking_lot::RwLock<()> {
+    const SHARES: bool = true;
+
+    fn new() -> Self {
+        parking_lot::RwLock::new(())
+    }
+
+    #[inline]
+    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
+        let _guard = self.write();
+        section()
+    }
+
+    #[inline]
+    fn share<R>(&self, section: impl FnOnce() -> R) -> R {
+        let _guard = self.read();
+        section()
+    }
+}
+
+/// The C library's, of the default kind.
+pub(super) struct Pthread(UnsafeCell<libc::pthread_rwlock_t>);
+
+// SAFETY: a pthread lock is meant to be shared by all threads at one address.
+unsafe impl Send for Pthread {}
+// SAFETY: as above.
+unsafe impl Sync for Pthread {}
+
+impl Subject for Pthread {
+    const SHARES: bool = true;
+
+    fn new() -> Self {
+        Pthread(UnsafeCell::new(libc::PTHREAD_RWLOCK_INITIALIZER))
+    }
+
+    #[inline]
+    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
+        // SAFETY: initialised statically, never moved once it is shared, and never destroyed.
+        unsafe { libc::pthread_rwlock_wrlock(self.0.get()) };
+        let result = section();
+        // SAFETY: as above, and this thread holds it.
+        unsafe { libc::pthread_rwlock_unlock(self.0.get()) };
+        result
+    }
+
+    #[inline]
+    fn share<R>(&self, section: impl FnOnce() -> R) -> R {
+        // SAFETY: as in `with`.
+        unsafe { libc::pthread_rwlock_rdlock(self.0.get()) };
+        let result = section();
+        // SAFETY: as above, and this thread reads.
+        unsafe { libc::pthread_rwlock_unlock(self.0.get()) };
+        result
+    }
+}
+
+/// Excludes writers from one another, and readers from nothing.
+pub(super) struct Careless(std::sync::Mutex<()>);
+
+impl Subject for Careless {
+    const SHARES: bool = true;
+
+    fn new() -> Self {
+        Careless(std::sync::Mutex::new(()))
+    }
+
+    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
+        self.0.with(section)
+    }
+
+    fn share<R>(&self, section: impl FnOnce() -> R) -> R {
+        section()
+    }
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a thread leaves for the coordinator.
+
+use crate::threads::histogram::Histogram;
+use crate::threads::timeline::Log;
+use crate::threads::watch::Progress;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64};
+
+/// A thread's word, on its own cache line: the coordinator reads it, rarely.
+#[repr(align(128))]
+struct Word(AtomicU64);
+
+/// The results of one thread.
+#[repr(align(128))]
+pub(super) struct Record {
+    word: Word,
+    pub(super) finished: AtomicBool,
+    pub(super) longest: AtomicU64,
+    pub(super) longest_write: AtomicU64,
+    /// Updates that it has made, where some operations only read.
+    pub(super) written: AtomicU64,
+    /// Updates that it saw being made while it read.
+    pub(super) torn: AtomicU64,
+    pub(super) sampled: AtomicU64,
+    /// The kernel's number of the thread.
+    pub(super) tid: AtomicI32,
+    pub(super) waits: Histogram,
+    pub(super) log: Log,
+}
+
+impl Record {
+    pub(super) fn new(log: Log) -> Self {
+        Record {
+            word: Word(AtomicU64::new(0)),
+            finished: AtomicBool::new(false),
+            longest: AtomicU64::new(0),
+            longest_write: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+            torn: AtomicU64::new(0),
+            sampled: AtomicU64::new(0),
+            tid: AtomicI32::new(0),
+            waits: Histogram::new(),
+            log,
+        }
+    }
+
+    #[inline]
+    pub(super) fn set(&self, progress: Progress) {
+        self.word.0.store(progress.0, Relaxed);
+    }
+
+    pub(super) fn progress(&self) -> Progress {
+        Progress(self.word.0.load(Relaxed))
+    }
+
+    /// Returns whether the thread has reached the lock at all.
+    pub(super) fn has_come(&self) -> bool {
+        self.progress() != Progress::running(0)
+    }
+
+    /// Returns whether the thread has left the lock for good.
+    pub(super) fn has_finished(&self) -> bool {
+        // ORDERING: Acquire → the store at the end of `work_loop`.
+        self.finished.load(Acquire)
+    }
+
+    /// Records a stamped wait.
+    #[cold]
+    pub(super) fn record(&self, ticks: u64, writes: bool) {
+        self.sampled.store(self.sampled.load(Relaxed) + 1, Relaxed);
+        self.waits.record(ticks);
+        if ticks > self.longest.load(Relaxed) {
+            self.longest.store(ticks, Relaxed);
+        }
+        if writes && ticks > self.longest_write.load(Relaxed) {
+            self.longest_write.store(ticks, Relaxed);
+        }
+    }
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What vCPUs can do and what runs on them, written once for every world that has some.
+
+pub(crate) mod engine;
+pub(crate) mod locks;
+mod outcome;
+mod seeds;
+pub(crate) mod sequential;
+pub mod timeline;
+pub(crate) mod verbs;
+pub mod workload;
+
+pub use locks::{Locks, PUBLISHED_CPUS};

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The one place where the name of a lock becomes a type for vCPUs.
+
+use overlock::counters::Event;
+use overlock::{ConstLock, Hybrid, Queued, TestAndSet, Ticket};
+
+use super::seeds;
+use crate::Verbs;
+
+pub(crate) mod class;
+pub(crate) mod read_write;
+
+pub use class::Locks;
+
+/// The most vCPUs that [`PUBLISHED`](overlock_results::locks::PUBLISHED) locks serve.
+pub const PUBLISHED_CPUS: u32 = seeds::CPUS as u32;
+
+/// Something to do with a lock whose type is known only by its name.
+pub(crate) trait UseLock {
+    /// The result.
+    type Output;
+    /// Does it with locks of type `L`.
+    fn with<L: ConstLock + 'static>(self) -> Self::Output;
+}
+
+/// Lets `user` use the lock called `name` on vCPUs of world `W`; `None` if there is no such lock.
+pub(crate) fn with_lock<W: Verbs, U: UseLock>(name: &str, user: U) -> Option<U::Output> {
+    Some(match name {
+        "test-and-set" => user.with::<TestAndSet<W::Aware, Locks>>(),
+        "ticket" => user.with::<Ticket<W::Aware, Locks>>(),
+        "queued" => user.with::<Queued<W::Aware, Locks>>(),
+        "hybrid" => user.with::<Hybrid<W::Aware, Locks>>(),
+        "sequential-queued" => user.with::<Queued<W::Ordered, Locks>>(),
+        "sequential-hybrid" => user.with::<Hybrid<W::Ordered, Locks>>(),
+        "published-ticket" => user.with::<seeds::Ticket<W::Aware>>(),
+        "published-queued" => user.with::<seeds::Queue<W::Aware, false, false>>(),
+        "published-queued-full" => user.with::<seeds::Queue<W::Aware, false, true>>(),
+        "published-hybrid" => user.with::<seeds::Queue<W::Aware, true, false>>(),
+        "published-unfair" => user.with::<seeds::Unfair<W::Native>>(),
+        "native-test-and-set" => user.with::<TestAndSet<W::Native, Locks>>(),
+        "native-ticket" => user.with::<Ticket<W::Native, Locks>>(),
+        "native-queued" => user.with::<Queued<W::Native, Locks>>(),
+        "native-hybrid" => user.with::<Hybrid<W::Native, Locks>>(),
+        _ => return None,
+    })
+}
+
+/// What the locks have counted so far.
+#[derive(Clone, Debug)]
+pub(crate) struct Counted(Vec<(Event, u64)>);
+
+impl Counted {
+    pub(crate) fn now() -> Self {
+        Self(Locks::counters().iter().collect())
+    }
+
+    /// What has been counted since `before`, by name, without the zeroes.
+    pub(crate) fn since(&self, before: &Self) -> Vec<(&'static str, u64)> {
+        let pairs = self.0.iter().zip(&before.0);
+        pairs
+            .map(|(&(event, after), &(_, before))| (event.name(), after - before))
+            .filter(|&(_, count)| count > 0)
+            .collect()
+    }
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the vCPUs do: one loop, whose lengths and habits are data.
+//!
+//! ```text
+//!  think ─► (lock one of several ─► section ─► [shootdown] ─► unlock) × sections
+//!    ▲                                                               │
+//!    └── [sleep] ◄── [read the PM timer] ◄───────────────────────────┘
+//! ```
+//!
+//! A [`Profile`] gives the lengths and frequencies. Those in `profiles/` are modelled on known
+//! loads; each names the source of its numbers, and which of them were simply chosen.
+
+mod mix;
+mod place;
+mod profile;
+mod readers;
+mod ring;
+mod shelf;
+pub(crate) mod tally;
+
+use std::any::TypeId;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use overlock::ConstLock;
+
+use self::mix::Mix;
+pub use self::profile::Profile;
+use self::readers::Readers;
+use self::ring::Ring;
+pub use self::tally::histogram;
+use crate::Verbs;
+use crate::timeline::Window;
+use crate::vcpus::engine::{Config, Engine};
+use crate::vcpus::locks::read_write::{ReadWrite, UseReadWrite, with_read_write};
+use crate::vcpus::locks::{Counted, PUBLISHED_CPUS, UseLock, with_lock};
+use crate::vcpus::outcome::{Seen, run_of};
+use overlock_results::locks::{COMPARATORS, HAND_OVER, LOCKS, PUBLISHED, in_order};
+use overlock_results::{Error, Run};
+
+/// Held while a run counts the events of its locks.
+static COUNTING: Mutex<()> = Mutex::new(());
+
+/// The bounds on what a halt, a kick and a wake-up can take together, in nanoseconds: a shorter
+/// time is not a halt, and a longer one includes another vCPU's slice.
+const WAKE_NS: (u64, u64) = (1_000, 250_000);
+
+/// The yield policy that acts on what locks publish.
+const PV_HINT: &str = "pv-hint";
+
+/// Runs `profile` under the lock called `lock`, or [`HAND_OVER`], on `engine`.
+///
+/// Before an engine's first run in a process, a run of 20 ms measures what a halt, a kick and a
+/// wake-up take there, unless `config` or the engine specifies it.
+///
+/// # Errors
+/// Those of [`Engine::run`], and an [`Error`] if there is no such lock, or if no run could do
+/// `profile`.
+pub fn run<E: Engine>(
+    engine: &E,
+    config: &Config,
+    profile: &Profile,
+    lock: &str,
+) -> Result<Run, E::Error> {
+    profile.check()?;
+    config.check()?;
+    if lock == HAND_OVER {
+        return hand_over(engine, config, profile);
+    }
+    let known = [&LOCKS[..], &COMPARATORS, &PUBLISHED].concat();
+    if !known.contains(&lock) {
+        let known = known.join(", ");
+        return Err(Error(format!("no lock is called {lock}; there are {known}")).into());
+    }
+    if COMPARATORS.contains(&lock) && no_sequential::<E::Verbs>() {
+        let why =
+            format!("{lock} does not differ from the lock it is compared with on {}", E::NAME);
+        return Err(Error(why).into());
+    }
+    if PUBLISHED.contains(&lock) && config.vcpus > PUBLISHED_CPUS {
+        let vcpus = config.vcpus;
+        let why = format!("{lock} serves at most {PUBLISHED_CPUS} vCPUs, not {vcpus}");
+        return Err(Error(why).into());
+    }
+    let wake_ns = match config.wake_ns {
+        Some(wake_ns) => wake_ns,
+        None => wake_ns(engine, config)?,
+    };
+    let publishes = config.publishes || config.policy == PV_HINT;
+    let config = Config { wake_ns: Some(wake_ns), publishes, ..*config };
+    with_lock::<E::Verbs, _>(lock, Locked { engine, config: &config, profile, lock })
+        .expect("a known lock")
+}
+
+/// Whether a world has no platform of sequentially consistent cells.
+fn no_sequential<W: Verbs>() -> bool {
+    TypeId::of::<W::Ordered>() == TypeId::of::<W::Aware>()
+}
+
+struct Locked<'a, E> {
+    engine: &'a E,
+    config: &'a Config<'a>,
+    profile: &'a Profile,
+    lock: &'a str,
+}
+
+impl<E: Engine> UseLock for Locked<'_, E> {
+    type Output = Result<Run, E::Error>;
+
+    fn with<L: ConstLock + 'static>(self) -> Self::Output {
+        let Self { engine, config, profile, lock } = self;
+        let ordered = in_order(lock);
+        let mix = Mix::<E::Verbs, L>::new(profile, config, ordered);
+        let mix = mix.noting(Window::of(config), config.vcpus);
+        // The counters belong to the process, so no other run may count between the two readings.
+        let counting = COUNTING.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = Counted::now();
+        let outcome = engine.run(config, &mix)?;
+        let counters = Counted::now().since(&before);
+        drop(counting);
+        let seen = Seen { tallies: mix.tallies(), locks: mix.losses(), counters, logs: mix.logs() };
+        Ok(run_of(config, outcome, seen))
+    }
+}
+
+/// Runs `profile` under the read-write lock called `lock`; `percent` of the operations only read.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn run_readers<E: Engine>(
+    engine: &E,
+    config: &Config,
+    profile: &Profile,
+    lock: &str,
+    percent: u8,
+) -> Result<Run, E::Error> {
+    profile.check()?;
+    config.check()?;
+    let wake_ns = match config.wake_ns {
+        Some(wake_ns) => wake_ns,
+        None => wake_ns(engine, config)?,
+    };
+    let config = Config { wake_ns: Some(wake_ns), ..*config };
+    let user = Sharing { engine, config: &config, profile, percent };
+    let ran = with_read_write::<E::Verbs, _>(lock, user);
+    ran.unwrap_or_else(|| Err(Error(format!("no read-write lock is called {lock}")).into()))
+}
+
+struct Sharing<'a, E> {
+    engine: &'a E,
+    config: &'a Config<'a>,
+    profile: &'a Profile,
+    percent: u8,
+}
+
+impl<E: Engine> UseReadWrite for Sharing<'_, E> {
+    type Output = Result<Run, E::Error>;
+
+    fn with<L: ReadWrite>(self) -> Self::Output {
+        let Self { engine, config, profile, percent } = self;
+        let readers = Readers::<L>::new::<E::Verbs>(profile, percent, config.vcpus);
+        let counting = COUNTING.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = Counted::now();
+        let outcome = engine.run(config, &readers)?;
+        let counters = Counted::now().since(&before);
+        drop(counting);
+        let stall = (percent < 100).then(|| readers.write_stall_ns(outcome.ended_ns));
+        let seen = Seen { tallies: readers.tallies(), locks: Vec::new(), counters, logs: &[] };
+        Ok(Run { write_stall_ns: stall, ..run_of(config, outcome, seen) })
+    }
+}
+
+fn hand_over<E: Engine>(engine: &E, config: &Config, profile: &Profile) -> Result<Run, E::Error> {
+    let ring = Ring::<E::Verbs>::new(profile, config.vcpus);
+    let outcome = engine.run(config, &ring)?;
+    let seen = Seen { tallies: ring.tallies(), locks: Vec::new(), counters: Vec::new(), logs: &[] };
+    Ok(run_of(config, outcome, seen))
+}
+
+/// About how long a halt, a kick and a wake-up take together where pCPUs are idle, in nanoseconds:
+/// the time per hand-over in a series of them, measured once for each engine and number of pCPUs,
+/// at most two.
+fn wake_ns<E: Engine>(engine: &E, config: &Config) -> Result<u64, E::Error> {
+    static MEASURED: Mutex<Option<HashMap<(&str, u32), u64>>> = Mutex::new(None);
+    if let Some(known) = engine.wake_ns() {
+        return Ok(known);
+    }
+    // With more, the other pCPUs take no part.
+    let pcpus = config.pcpus.min(2);
+    let mut measured = MEASURED.lock().unwrap_or_else(PoisonError::into_inner);
+    let measured = measured.get_or_insert_default();
+    if let Some(&known) = measured.get(&(E::NAME, pcpus)) {
+        return Ok(known);
+    }
+    let turns = Config {
+        duration: Duration::from_millis(20),
+        cancel: config.cancel,
+        ..Config::new(2 * pcpus, pcpus)
+    };
+    let record = hand_over(engine, &turns, &Profile::named("micro")?)?;
+    // Between two turns of one vCPU come the turns of the others. The median excludes interruptions
+    // of the measurement. A run that was cut short has no turn.
+    let turns = u64::from(turns.vcpus - 1).max(1);
+    let wake_ns = (record.wait_ns.p50 / turns).clamp(WAKE_NS.0, WAKE_NS.1);
+    measured.insert((E::NAME, pcpus), wake_ns);
+    Ok(wake_ns)
+}

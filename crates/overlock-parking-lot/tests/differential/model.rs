@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A sequential specification of locks, a condition variable and a once: which results each call may
+//! have, and which threads may be blocked.
+//!
+//! # State
+//! Who holds what, who waits for what, and what has returned since the last call. A call changes the
+//! state by [`State::begin`]. What threads then do by themselves are [`State::steps`]: a waiter gets
+//! its lock, or its deadline passes. Where several steps are possible, such as two waiters of which
+//! one can win, all of them are followed. A state in which threads may rest is [settled](State::is_settled):
+//! no thread is left waiting for what it could have.
+
+use std::collections::HashSet;
+
+pub(crate) type Thread = usize;
+pub(crate) type Lock = usize;
+
+/// What a lock is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    Mutex,
+    Fair,
+    Reentrant,
+    /// Readers do not pass a writer that waits for other readers.
+    Rw,
+}
+
+impl Kind {
+    pub(crate) fn is_rw(self) -> bool {
+        self == Self::Rw
+    }
+}
+
+/// How a lock is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Mode {
+    Read,
+    Upgradable,
+    Write,
+}
+
+/// How a lock is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Want {
+    Read,
+    Recursive,
+    Upgradable,
+    Write,
+    Upgrade,
+}
+
+impl Want {
+    pub(crate) fn mode(self) -> Mode {
+        match self {
+            Self::Read | Self::Recursive => Mode::Read,
+            Self::Upgradable => Mode::Upgradable,
+            Self::Write | Self::Upgrade => Mode::Write,
+        }
+    }
+}
+
+/// How long a call waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum By {
+    /// For ever.
+    Ever,
+    /// It is a call that does not wait.
+    Try,
+    /// Its deadline has passed already.
+    Past,
+    /// Its deadline passes before the next call.
+    Soon,
+    /// Its deadline passes some calls later.
+    Later,
+    /// Its deadline is an hour away.
+    Hour,
+}
+
+/// How a closure ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum End {
+    Returns,
+    Panics,
+    /// It runs until [`Call::Leave`].
+    Stays,
+}
+
+/// What a thread is told to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Call {
+    Acquire(Lock, Want, By),
+    Release(Lock, Mode, bool),
+    Downgrade(Lock, Mode, Mode),
+    /// Releases a lock, and takes it again, before or after those that wait.
+    Bump(Lock, Mode),
+    IsLocked(Lock),
+    IsLockedExclusive(Lock),
+    /// So many more read locks at once, none of which waits, and their releases.
+    ManyReads(Lock, usize),
+    /// What the thread holds is another thread's to release.
+    Give(Thread, Lock, Mode),
+    /// The two locks trade places.
+    Swap,
+    Wait(Lock, By),
+    NotifyOne,
+    NotifyAll,
+    Once(bool, End),
+    Leave(End),
+    OnceState,
+}
+
+/// What a call has returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Outcome {
+    Done,
+    /// False, none, or an error that says so.
+    Refused,
+    Count(usize),
+    Panicked,
+    /// A closure runs, and stays.
+    Entered,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Hold {
+    pub(crate) thread: Thread,
+    pub(crate) lock: Lock,
+    pub(crate) mode: Mode,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum On {
+    Lock(Lock, Want),
+    Condvar(Lock),
+    /// A waiter for the condition takes its mutex again, and will then return this.
+    Mutex(Lock, Outcome),
+    Once(bool, End),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Waiter {
+    thread: Thread,
+    on: On,
+    by: By,
+    /// It is a writer that has found readers only, which others do not join any more.
+    bars: bool,
+    /// It has been blocked when the latest call began.
+    was_blocked: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Once {
+    New,
+    Poisoned,
+    /// By which thread, and after which state.
+    Runs(Thread, bool),
+    Done,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct State {
+    pub(crate) kinds: &'static [Kind],
+    pub(crate) holds: Vec<Hold>,
+    /// In the order in which they came.
+    waiters: Vec<Waiter>,
+    pub(crate) once: Once,
+    /// Sorted by thread.
+    pub(crate) returned: Vec<(Thread, Outcome)>,
+}
+
+impl State {
+    pub(crate) fn new(kinds: &'static [Kind]) -> Self {
+        Self { kinds, holds: vec![], waiters: vec![], once: Once::New, returned: vec![] }
+    }
+
+    pub(crate) fn waits(&self, thread: Thread) -> bool {
+        self.waiters.iter().any(|waiter| waiter.thread == thread)
+    }
+
+    pub(crate) fn has_waiters(&self) -> bool {
+        !self.waiters.is_empty()
+    }
+
+    /// The same for the next call: nothing has returned.
+    pub(crate) fn cleared(mut self) -> Self {
+        self.returned.clear();
+        self.waiters.iter_mut().for_each(|waiter| waiter.was_blocked = true);
+        self
+    }
+
+    /// How often a lock is held in a mode.
+    pub(crate) fn held(&self, lock: Lock, mode: Mode) -> usize {
+        self.holds.iter().filter(|hold| (hold.lock, hold.mode) == (lock, mode)).count()
+    }
+
+    /// Whether readers stay out for a writer that waits for others of them.
+    fn is_barred(&self, lock: Lock) -> bool {
+        self.waiters.iter().any(|waiter| match waiter.on {
+            On::Lock(of, Want::Upgrade) => of == lock,
+            On::Lock(of, Want::Write) => of == lock && waiter.bars,
+            _ => false,
+        })
+    }
+
+    /// Whether a waiter can have its lock.
+    fn can(&self, index: usize) -> bool {
+        let waiter = self.waiters[index];
+        let (lock, want) = match waiter.on {
+            On::Lock(lock, want) => (lock, want),
+            On::Mutex(lock, _) => (lock, Want::Write),
+            On::Once(..) => return !matches!(self.once, Once::Runs(..)),
+            On::Condvar(_) => return false,
+        };
+        let others = || (0..self.waiters.len()).filter(|&other| other != index);
+        let wants = |other: &usize| match self.waiters[*other].on {
+            On::Lock(of, _) | On::Mutex(of, _) => of == lock,
+            _ => false,
+        };
+        let [readers, upgradable, writers] =
+            [Mode::Read, Mode::Upgradable, Mode::Write].map(|mode| self.held(lock, mode));
+        match want {
+            Want::Write if self.kinds[lock] == Kind::Reentrant => {
+                self.holds.iter().all(|hold| hold.lock != lock || hold.thread == waiter.thread)
+            }
+            Want::Write => {
+                readers + upgradable + writers == 0
+                    && !others().any(|other| wants(&other) && self.waiters[other].bars)
+            }
+            Want::Upgrade => readers == 0,
+            Want::Recursive => writers == 0,
+            Want::Read => writers == 0 && !self.is_barred(lock),
+            Want::Upgradable => writers + upgradable == 0 && !self.is_barred(lock),
+        }
+    }
+
+    /// Whether a waiter has to get its lock. parking_lot wakes the writer alone where both that and a
+    /// recursive reader behind it could go on.
+    fn must(&self, index: usize) -> bool {
+        let waiter = self.waiters[index];
+        let may_stay = |lock| waiter.was_blocked && self.is_barred(lock);
+        self.can(index) && !matches!(waiter.on, On::Lock(of, Want::Recursive) if may_stay(of))
+    }
+
+    /// Whether a writer shuts later readers out from now on.
+    fn can_bar(&self, index: usize) -> bool {
+        let On::Lock(lock, Want::Write) = self.waiters[index].on else { return false };
+        self.kinds[lock] == Kind::Rw
+            && self.held(lock, Mode::Write) + self.held(lock, Mode::Upgradable) == 0
+            && self.held(lock, Mode::Read) > 0
+            && !self.is_barred(lock)
+    }
+
+    fn ret(mut self, thread: Thread, outcome: Outcome) -> Self {
+        self.returned.push((thread, outcome));
+        self.returned.sort();
+        self
+    }
+
+    fn hold(&mut self, thread: Thread, lock: Lock, mode: Mode) {
+        self.holds.push(Hold { thread, lock, mode });
+        self.holds.sort();
+    }
+
+    fn drop_hold(&mut self, thread: Thread, lock: Lock, mode: Mode) {
+        let held = Hold { thread, lock, mode };
+        self.holds.remove(self.holds.iter().position(|&hold| hold == held).expect("held"));
+    }
+
+    fn wait(&mut self, thread: Thread, on: On, by: By) {
+        self.waiters.push(Waiter { thread, on, by, bars: false, was_blocked: false });
+    }
+
+    /// A waiter has got what it waits for.
+    fn grant(mut self, index: usize) -> Self {
+        let Waiter { thread, on, .. } = self.waiters.remove(index);
+        match on {
+            On::Lock(lock, want) => {
+                if want == Want::Upgrade {
+                    self.drop_hold(thread, lock, Mode::Upgradable);
+                }
+                self.hold(thread, lock, want.mode());
+                self.ret(thread, Outcome::Done)
+            }
+            On::Mutex(lock, outcome) => {
+                self.hold(thread, lock, Mode::Write);
+                self.ret(thread, outcome)
+            }
+            On::Once(is_forced, end) => self.run(thread, is_forced, end),
+            On::Condvar(_) => unreachable!("a condition is not granted"),
+        }
+    }
+
+    /// A thread comes to a once that no other thread runs. The count is 1 if its closure has run,
+    /// and 2 if it was told that another has panicked.
+    fn run(mut self, thread: Thread, is_forced: bool, end: End) -> Self {
+        let was_poisoned = self.once == Once::Poisoned;
+        match end {
+            _ if self.once == Once::Done => self.ret(thread, Outcome::Count(0)),
+            _ if was_poisoned && !is_forced => self.ret(thread, Outcome::Panicked),
+            End::Stays => {
+                self.once = Once::Runs(thread, was_poisoned);
+                self.ret(thread, Outcome::Entered)
+            }
+            End::Returns => {
+                self.once = Once::Done;
+                self.ret(thread, Outcome::Count(1 + usize::from(was_poisoned)))
+            }
+            End::Panics => {
+                self.once = Once::Poisoned;
+                self.ret(thread, Outcome::Panicked)
+            }
+        }
+    }
+
+    /// Waiters for the condition join those for their mutex.
+    fn notify(&mut self, most: usize) -> usize {
+        let waits = |waiter: &Waiter| matches!(waiter.on, On::Condvar(_));
+        let mut count = 0;
+        while count < most
+            && let Some(index) = self.waiters.iter().position(waits)
+        {
+            self.leave_condition(index, Outcome::Done);
+            count += 1;
+        }
+        count
+    }
+
+    fn leave_condition(&mut self, index: usize, outcome: Outcome) {
+        let mut waiter = self.waiters.remove(index);
+        if let On::Condvar(lock) = waiter.on {
+            waiter.on = On::Mutex(lock, outcome);
+        }
+        self.waiters.push(waiter);
+    }
+
+    /// The states in which a call may leave its thread at first.
+    pub(crate) fn begin(mut self, thread: Thread, call: Call) -> Vec<Self> {
+        let yes = |is_so| if is_so { Outcome::Done } else { Outcome::Refused };
+        let outcome = match call {
+            Call::Acquire(lock, want, by) => {
+                self.wait(thread, On::Lock(lock, want), by);
+                if matches!(by, By::Try | By::Past) && !self.can(self.waiters.len() - 1) {
+                    self.waiters.pop();
+                    return vec![self.ret(thread, Outcome::Refused)];
+                }
+                return vec![self];
+            }
+            Call::Release(lock, mode, _) => {
+                self.drop_hold(thread, lock, mode);
+                Outcome::Done
+            }
+            Call::Downgrade(lock, from, to) => {
+                self.drop_hold(thread, lock, from);
+                self.hold(thread, lock, to);
+                Outcome::Done
+            }
+            Call::Bump(lock, mode) => {
+                self.drop_hold(thread, lock, mode);
+                let want = [Want::Read, Want::Upgradable, Want::Write][mode as usize];
+                self.wait(thread, On::Lock(lock, want), By::Ever);
+                return vec![self];
+            }
+            Call::IsLocked(lock) => yes(self.holds.iter().any(|hold| hold.lock == lock)),
+            Call::IsLockedExclusive(lock) if self.is_barred(lock) => {
+                // parking_lot counts a writer that waits for readers as one that has the lock.
+                let both = [Outcome::Done, Outcome::Refused];
+                return both.map(|outcome| self.clone().ret(thread, outcome)).to_vec();
+            }
+            Call::IsLockedExclusive(lock) => yes(self.held(lock, Mode::Write) > 0),
+            Call::ManyReads(lock, count) => {
+                self.wait(thread, On::Lock(lock, Want::Read), By::Try);
+                let can = self.can(self.waiters.len() - 1);
+                self.waiters.pop();
+                Outcome::Count(if can { count } else { 0 })
+            }
+            Call::Give(to, lock, mode) => {
+                self.drop_hold(thread, lock, mode);
+                self.hold(to, lock, mode);
+                Outcome::Done
+            }
+            Call::Swap => Outcome::Done,
+            Call::Wait(lock, by) => {
+                let other = |w: &Waiter| matches!(w.on, On::Condvar(of) if of != lock);
+                if self.waiters.iter().any(other) {
+                    Outcome::Panicked
+                } else {
+                    self.drop_hold(thread, lock, Mode::Write);
+                    self.wait(thread, On::Condvar(lock), by);
+                    return vec![self];
+                }
+            }
+            Call::NotifyOne => yes(self.notify(1) == 1),
+            Call::NotifyAll => Outcome::Count(self.notify(usize::MAX)),
+            Call::Once(is_forced, end) => {
+                self.wait(thread, On::Once(is_forced, end), By::Ever);
+                return vec![self];
+            }
+            Call::Leave(end) => {
+                let Once::Runs(_, was_poisoned) = self.once else { unreachable!("it runs") };
+                let (once, outcome) = match end {
+                    End::Panics => (Once::Poisoned, Outcome::Panicked),
+                    _ => (Once::Done, Outcome::Count(1 + usize::from(was_poisoned))),
+                };
+                self.once = once;
+                outcome
+            }
+            Call::OnceState => Outcome::Count(match self.once {
+                Once::New => 0,
+                Once::Poisoned => 1,
+                Once::Runs(..) => 2,
+                Once::Done => 3,
+            }),
+        };
+        vec![self.ret(thread, outcome)]
+    }
+
+    /// What a waiter can do by itself.
+    fn steps(&self) -> Vec<Self> {
+        let mut next = vec![];
+        for (index, waiter) in self.waiters.iter().enumerate() {
+            if self.can(index) {
+                next.push(self.clone().grant(index));
+            }
+            if !self.must(index) && matches!(waiter.by, By::Past | By::Soon | By::Later) {
+                let mut late = self.clone();
+                match waiter.on {
+                    On::Condvar(_) => {
+                        late.leave_condition(index, Outcome::Refused);
+                        next.push(late);
+                    }
+                    On::Lock(..) => {
+                        late.waiters.remove(index);
+                        next.push(late.ret(waiter.thread, Outcome::Refused));
+                    }
+                    _ => {}
+                }
+            }
+            if self.can_bar(index) {
+                let mut bars = self.clone();
+                bars.waiters[index].bars = true;
+                next.push(bars);
+            }
+        }
+        next
+    }
+
+    /// Whether all threads may rest.
+    pub(crate) fn is_settled(&self) -> bool {
+        (0..self.waiters.len()).all(|index| {
+            let waiter = self.waiters[index];
+            let is_due = matches!(waiter.by, By::Past | By::Soon)
+                && matches!(waiter.on, On::Condvar(_) | On::Lock(..));
+            !self.must(index) && !self.can_bar(index) && !is_due
+        })
+    }
+
+    /// All states that can follow by steps, these ones included.
+    pub(crate) fn closure(states: Vec<Self>) -> HashSet<Self> {
+        let mut seen = HashSet::new();
+        let mut open = states;
+        while let Some(state) = open.pop() {
+            if seen.insert(state.clone()) {
+                open.extend(state.steps());
+            }
+        }
+        seen
+    }
+}

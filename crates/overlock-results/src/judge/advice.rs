@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which lock to use on this machine: the rule of [`recommend`], and a verdict only if the rounds
+//! support it.
+//!
+//! A lock is out before scores are compared if it let a thread wait for more than 50 ms where up to
+//! 16 compete, or gave half of them nothing (Jain's index below 0.5), and another lock didn't. The
+//! score of a round is the geometric mean over the points. With fewer than 6 rounds no interval
+//! covers the median with 95 %: then there is no verdict, only the lock that looks best.
+
+use crate::Run;
+use crate::judge::recommend::{self, Candidate, cannot_starve};
+use crate::row::{Advice, Point, Row, Summary};
+use crate::stats::{self, CONFIDENCE, STALL_NS};
+use crate::units::{three, time};
+
+/// Below this index half of the threads get nothing.
+const FAIR: f64 = 0.5;
+
+/// Applies the rule to all locks that were measured at every point, if there are at least two.
+pub fn advice(rows: &[Row], lines: &[Summary]) -> Option<Advice> {
+    if lines.len() < 2 {
+        return None;
+    }
+    let is_calm = |line: &Summary| line.calm_stall_ns <= STALL_NS && line.calm_jain >= FAIR;
+    let some_are_calm = lines.iter().any(is_calm);
+    let left = lines.iter().filter(|line| !some_are_calm || is_calm(line));
+    let candidates: Vec<Candidate<'_>> = left.filter_map(|line| candidate(line, rows)).collect();
+    let ties = recommend::choose(&candidates);
+    let (chosen, ties) = ties.split_first()?;
+    let line = lines.iter().find(|line| line.lock == chosen.lock)?;
+    let rounds = chosen.scores.len();
+    let verdict = stats::coverage(rounds) >= CONFIDENCE;
+    let can_starve = ties.iter().filter(|of| !of.cannot_starve).map(|of| of.lock);
+    let can_starve: Vec<&str> = can_starve.collect();
+    let ties: Vec<String> = ties.iter().map(|of| of.lock.to_owned()).collect();
+    let mut sentence = if verdict {
+        format!("Recommendation: use {} on this machine: {}", line.lock, figures(line))
+    } else {
+        format!(
+            "No verdict ({rounds} round{}; 6 or more can tell): {} looks best: {}",
+            if rounds == 1 { "" } else { "s" },
+            line.lock,
+            figures(line)
+        )
+    };
+    if !ties.is_empty() {
+        sentence += &format!(" It ties with {}", ties.join(", "));
+        sentence += &match can_starve.len() {
+            count if !chosen.cannot_starve || count == 0 => ".".into(),
+            count if count == ties.len() => ", but can't starve a thread.".into(),
+            _ => format!("; of these {} can starve a thread.", can_starve.join(" and ")),
+        };
+    }
+    sentence += &passed_over(line, lines, some_are_calm, is_calm);
+    Some(Advice { lock: line.lock.clone(), verdict, ties, sentence })
+}
+
+/// Explains why the fastest lock is not the one to use, if it isn't.
+fn passed_over(
+    chosen: &Summary,
+    lines: &[Summary],
+    some_are_calm: bool,
+    is_calm: impl Fn(&Summary) -> bool,
+) -> String {
+    if !some_are_calm {
+        return " No lock kept every thread going.".into();
+    }
+    let share = |line: &Summary| line.of_best_peer.map_or(0.0, |ratio| ratio.median);
+    match lines.first() {
+        Some(fastest) if fastest.lock != chosen.lock && share(fastest) > share(chosen) => {
+            let how = if is_calm(fastest) { "" } else { "starves threads: " };
+            let (stall_ns, jain, with) = if fastest.calm_stall_ns > 0.0 {
+                (fastest.calm_stall_ns, fastest.calm_jain, " with up to 16 threads")
+            } else {
+                (fastest.longest_stall_ns, fastest.worst_jain, "")
+            };
+            format!(
+                " {} is faster on average ({}x), but {how}its longest stall is {} and its worst \
+                 Jain index {jain:.2}{with}.",
+                fastest.lock,
+                three(share(fastest)),
+                time(stall_ns),
+            )
+        }
+        _ => String::new(),
+    }
+}
+
+fn figures(line: &Summary) -> String {
+    let mut text = match (line.of_best_peer, &line.worst) {
+        (Some(share), Some(worst)) => format!(
+            "{}x the best peer of each point on average and {}x at its worst ({}), ",
+            three(share.median),
+            three(worst.ratio),
+            worst.point
+        ),
+        _ => String::new(),
+    };
+    text += &format!(
+        "no thread stalled longer than {}, worst Jain index {:.2}.",
+        time(line.longest_stall_ns),
+        line.worst_jain
+    );
+    text
+}
+
+fn candidate<'a>(line: &'a Summary, rows: &[Row]) -> Option<Candidate<'a>> {
+    let points = rows.iter().filter_map(Row::point).filter(|point| point.lock == line.lock);
+    let points: Vec<&Point> = points.collect();
+    let rounds = points.iter().map(|point| point.samples.len()).min()?;
+    let round = |index| points.iter().map(|of| score(&of.samples[index])).collect::<Vec<_>>();
+    let scores = (0..rounds).filter_map(|index| stats::geomean(&round(index))).collect();
+    let lock = line.lock.as_str();
+    Some(Candidate { lock, cannot_starve: cannot_starve(lock), scores })
+}
+
+fn score(run: &Run) -> f64 {
+    let jain = run.fairness().unwrap_or(1.0);
+    recommend::score(run.ops_per_s, jain, run.stall_ns())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Lengths;
+    use crate::judge::summary::summaries;
+    use crate::row::relate;
+    use crate::stats::{Interval, jain};
+
+    /// The rows of one point: for each lock its name, throughput by rounds, stall in ms, and the
+    /// ops of its threads.
+    fn results(locks: &[(&str, &[f64], f64, &[u64])]) -> Vec<Row> {
+        let of = |(lock, rounds, stall_ms, ops): &(&str, &[f64], f64, &[u64])| {
+            let run = |ops_per_s: &f64| Run {
+                ops_per_s: *ops_per_s,
+                jain: jain(ops),
+                longest_stall_ns: Some((stall_ms * 1e6) as u64),
+                ..Run::default()
+            };
+            Point {
+                lock: (*lock).to_owned(),
+                cpus: Some(2),
+                lengths: Some(Lengths::Exp),
+                jain: Some(jain(ops)),
+                longest_stall_ns: Some((stall_ms * 1e6) as u64),
+                ops_per_s: Interval::of(rounds),
+                samples: rounds.iter().map(run).collect(),
+                ..Point::default()
+            }
+        };
+        let mut points: Vec<Point> = locks.iter().map(of).collect();
+        relate(&mut points);
+        points.into_iter().map(Box::new).map(Row::Point).collect()
+    }
+
+    fn advise(rows: &[Row]) -> Advice {
+        advice(rows, &summaries(rows)).unwrap()
+    }
+
+    const FAST: &[f64] = &[101.0, 103.0, 102.0, 101.0, 103.0, 102.0];
+    const LIKE: &[f64] = &[102.0, 102.0, 101.0, 102.0, 102.0, 103.0];
+    const SLOW: &[f64] = &[90.0, 91.0, 90.0, 91.0, 90.0, 91.0];
+    const EVEN: &[u64] = &[50, 50];
+
+    #[test]
+    fn among_equals_the_lock_that_cannot_starve_comes_first() {
+        for names in [["std", "hybrid"], ["hybrid", "std"]] {
+            let locks = [(names[0], FAST, 1.0, EVEN), (names[1], LIKE, 1.0, EVEN)];
+            let advice = advise(&results(&locks));
+            assert_eq!((&*advice.lock, advice.verdict), ("hybrid", true), "{advice:?}");
+            assert!(advice.sentence.contains("ties with std, but can't starve"), "{advice:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_lock_that_can_starve_a_thread_is_said_to() {
+        let alike = |names: [&'static str; 3]| {
+            let locks = names.map(|name| (name, FAST, 1.0, EVEN));
+            advise(&results(&locks[..])).sentence
+        };
+        let none = alike(["hybrid", "queued", "ticket"]);
+        assert!(none.contains("It ties with") && !none.contains("starve"), "{none}");
+        let one = alike(["hybrid", "queued", "std"]);
+        assert!(one.contains("; of these std can starve a thread."), "{one}");
+    }
+
+    #[test]
+    fn a_long_stall_costs_more_than_a_tenth_of_the_throughput() {
+        let short = [("std", FAST, 30.0, EVEN), ("pthread", SLOW, 1.0, EVEN)];
+        let advice = advise(&results(&short));
+        assert_eq!((&*advice.lock, advice.verdict), ("pthread", true));
+        assert!(advice.sentence.contains("std is faster on average"), "{advice:?}");
+        let alike = [("std", FAST, 1.0, EVEN), ("pthread", SLOW, 1.0, EVEN)];
+        assert_eq!(advise(&results(&alike)).lock, "std");
+    }
+
+    #[test]
+    fn where_all_points_have_many_threads_their_stalls_are_named() {
+        let mut many = results(&[("std", FAST, 60.0, EVEN), ("pthread", SLOW, 1.0, EVEN)]);
+        for row in &mut many {
+            if let Row::Point(point) = row {
+                point.cpus = Some(32);
+            }
+        }
+        let lines = summaries(&many);
+        let sentence = passed_over(&lines[1], &lines, true, |_| true);
+        assert!(sentence.contains("std is faster on average"), "{sentence}");
+        assert!(sentence.contains("stall is 60"), "{sentence}");
+        assert!(!sentence.contains("16 threads"), "{sentence}");
+    }
+
+    #[test]
+    fn a_lock_that_stalls_fifty_times_as_long_loses_though_faster() {
+        let faster = FAST.iter().map(|ops| ops * 1.01).collect::<Vec<_>>();
+        let locks = [("std", &faster[..], 40.0, EVEN), ("pthread", FAST, 0.8, EVEN)];
+        let advice = advise(&results(&locks));
+        assert_eq!((&*advice.lock, advice.verdict), ("pthread", true), "{advice:?}");
+    }
+
+    #[test]
+    fn unfairness_counts_and_starvation_is_out() {
+        let unfair = [("std", FAST, 1.0, &[80, 20][..]), ("pthread", SLOW, 1.0, EVEN)];
+        assert_eq!(advise(&results(&unfair)).lock, "pthread");
+        let starved = [("std", &[1e9; 6][..], 60.0, EVEN), ("pthread", SLOW, 1.0, EVEN)];
+        let advice = advise(&results(&starved));
+        assert_eq!(advice.lock, "pthread");
+        assert!(advice.sentence.contains("std is faster on average"), "{advice:?}");
+        assert!(advice.sentence.contains("starves threads"), "{advice:?}");
+    }
+
+    #[test]
+    fn three_rounds_carry_no_verdict() {
+        let few = [("std", &FAST[..3], 1.0, EVEN), ("hybrid", &SLOW[..3], 1.0, EVEN)];
+        let advice = advise(&results(&few));
+        assert!(!advice.verdict && advice.sentence.starts_with("No verdict (3 rounds"));
+        assert!(!advice.sentence.contains("Recommendation"), "{advice:?}");
+    }
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The rule that recommends a lock, for `bench` and for `compare`. reference.md states it for
+//! users.
+//!
+//! In each round a lock has a *score*: its figure × Jain's index × (longest stall)^-0.1. A stall
+//! ten times as long so weighs as much as a fifth of the figure. Throughput alone would recommend
+//! a lock that serves the threads that happen to run, and lets the others wait.
+//!
+//! Two locks tie if the interval of the ratio of their scores, formed round by round, includes 1,
+//! or if one score is less than 2 % above the other ([`NEAR_TIE`]). Among the locks that tie with
+//! the best score, those that can't starve a thread come first: this costs little or nothing, and
+//! guarantees what figures hide. Then the score decides, which weighs the longest stall already.
+//! (When the shortest of the longest stalls decided, 12.4 ms against 12.6, each of them seen once,
+//! chose a lock with 0.91 of the best peer's throughput, and not one with 1.02.)
+
+use crate::stats::{self, GRAIN, Interval};
+
+/// Scores whose ratio is below this are a tie, however certain the difference is: 2 %. Two builds
+/// of one lock differ by as much.
+pub const NEAR_TIE: f64 = 1.02;
+
+/// The weight of the longest stall: a tenth of an order of magnitude for each order of magnitude.
+/// With more weight a rare stall would decide alone; with none, throughput would.
+const STALL_WEIGHT: f64 = 0.1;
+
+/// In nanoseconds: shorter stalls count as this long, because `bench` does not see them exactly.
+pub const SHORT_STALL_NS: f64 = GRAIN.as_millis() as f64 * 1e6;
+
+/// Returns whether a lock for programs bounds how often a waiter is passed, so that no thread waits
+/// for ever.
+pub fn cannot_starve(lock: &str) -> bool {
+    matches!(lock, "hybrid" | "queued" | "ticket" | "rwlock" | "rwlock-unbiased")
+}
+
+/// Computes the score of one run. The figure is throughput, or another that is better if it is
+/// higher; the index is 1 where the threads do different work.
+pub fn score(figure: f64, jain: f64, longest_stall_ns: f64) -> f64 {
+    let stall_s = longest_stall_ns.max(SHORT_STALL_NS) / 1e9;
+    figure.max(f64::MIN_POSITIVE) * jain * stall_s.powf(-STALL_WEIGHT)
+}
+
+/// A lock in the running.
+#[derive(Clone, Debug)]
+pub struct Candidate<'a> {
+    /// Its name.
+    pub lock: &'a str,
+    /// Whether it bounds how often a waiter is passed.
+    pub cannot_starve: bool,
+    /// By rounds.
+    pub scores: Vec<f64>,
+}
+
+impl Candidate<'_> {
+    /// Returns the median of its scores; 0 without rounds.
+    #[must_use]
+    pub fn score(&self) -> f64 {
+        stats::median(&self.scores).unwrap_or(0.0)
+    }
+
+    /// Returns how many times better than `other` the lock is, round by round.
+    pub fn over(&self, other: &Candidate<'_>) -> Option<Interval> {
+        let rounds = self.scores.iter().zip(&other.scores);
+        Interval::of(&rounds.map(|(own, other)| own / other).collect::<Vec<_>>())
+    }
+
+    /// Returns whether the lock is certainly better than `other`, and by enough to matter.
+    pub fn beats(&self, other: &Candidate<'_>) -> bool {
+        self.over(other).is_some_and(|ratio| ratio.low > 1.0 && ratio.median >= NEAR_TIE)
+    }
+}
+
+/// Returns the candidate with the best score.
+pub fn best<'c, 'a>(candidates: &'c [Candidate<'a>]) -> Option<&'c Candidate<'a>> {
+    candidates.iter().max_by(|a, b| a.score().total_cmp(&b.score()))
+}
+
+/// Returns the candidates that tie with the best one, and that one itself: first the one to use.
+pub fn choose<'c, 'a>(candidates: &'c [Candidate<'a>]) -> Vec<&'c Candidate<'a>> {
+    let Some(best) = best(candidates) else { return Vec::new() };
+    let mut ties: Vec<_> = candidates.iter().filter(|other| !best.beats(other)).collect();
+    ties.sort_by(|a, b| {
+        b.cannot_starve.cmp(&a.cannot_starve).then(b.score().total_cmp(&a.score()))
+    });
+    ties
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A lock with the same figure and the same stall in six rounds.
+    fn candidate(lock: &str, figure: f64, stall_ms: f64) -> Candidate<'_> {
+        let scores = vec![score(figure, 1.0, stall_ms * 1e6); 6];
+        Candidate { lock, cannot_starve: cannot_starve(lock), scores }
+    }
+
+    fn chosen(candidates: &[Candidate<'_>]) -> Vec<String> {
+        choose(candidates).iter().map(|of| of.lock.to_owned()).collect()
+    }
+
+    #[test]
+    fn a_tie_goes_to_the_lock_that_starves_no_thread() {
+        let best = candidate("test-and-set", 100.0, 1.0);
+        let near = candidate("hybrid", 98.5, 1.0);
+        assert_eq!(chosen(&[best.clone(), near]), ["hybrid", "test-and-set"]);
+        let far = candidate("hybrid", 97.5, 1.0);
+        assert_eq!(chosen(&[best, far]), ["test-and-set"]);
+        assert!(chosen(&[]).is_empty());
+    }
+
+    #[test]
+    fn what_could_be_noise_is_a_tie() {
+        let steady = candidate("libc", 100.0, 1.0);
+        let mut noisy = candidate("hybrid", 110.0, 1.0);
+        assert_eq!(chosen(&[steady.clone(), noisy.clone()]), ["hybrid"]);
+        noisy.scores[3] = steady.scores[3] * 0.99;
+        assert_eq!(chosen(&[steady, noisy]), ["hybrid", "libc"]);
+    }
+
+    #[test]
+    fn a_lock_that_stalls_fifty_times_as_long_loses_though_faster() {
+        let calm = candidate("pthread", 100.0, 4.0);
+        assert_eq!(chosen(&[candidate("std", 101.0, 200.0), calm.clone()]), ["pthread"]);
+        // Below the shortest stall that counts, there is no difference.
+        let both_short = [candidate("std", 103.0, 1.9), candidate("pthread", 100.0, 0.04)];
+        assert_eq!(chosen(&both_short), ["std"]);
+        assert_eq!(chosen(&[candidate("std", 103.0, 4.0), calm]), ["std"]);
+    }
+
+    #[test]
+    fn among_equals_a_stall_that_is_hardly_shorter_does_not_decide() {
+        let ticket = candidate("ticket", 101.0, 3.0);
+        assert_eq!(
+            chosen(&[ticket.clone(), candidate("queued", 100.5, 2.9)]),
+            ["ticket", "queued"]
+        );
+        assert_eq!(chosen(&[ticket, candidate("queued", 100.5, 2.7)]), ["queued", "ticket"]);
+    }
+}

@@ -1,0 +1,468 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which lock suits the program, and whether the figures are good enough to tell.
+
+use crate::Run;
+use crate::judge::recommend::{self, Candidate};
+use crate::judge::startup;
+use crate::row::{Choice, LIBC, NONE, Point};
+use crate::stats::{self, CONFIDENCE, Interval};
+use crate::units::{three, time};
+
+/// Returns the point that the others are compared with: the unmodified program, or else the first
+/// lock.
+#[must_use]
+pub fn baseline(points: &[Point]) -> Option<&Point> {
+    let find = |is_it: fn(&str) -> bool| points.iter().find(|point| is_it(&point.lock));
+    find(|lock| lock == LIBC).or_else(|| find(|lock| lock != NONE)).or(points.first())
+}
+
+/// Compares each point with the baseline, and puts the best first.
+pub fn rank(points: &mut Vec<Point>) {
+    let Some(base) = baseline(points).cloned() else { return };
+    for point in points.iter_mut() {
+        point.baseline = Some(base.lock.clone());
+        point.of_baseline = Interval::of(&point.better_than(&base));
+    }
+    points.retain(|point| point.of_baseline.is_some());
+    let ratio = |point: &Point| point.of_baseline.map_or(0.0, |ratio| ratio.median);
+    points.sort_by(|a, b| ratio(b).total_cmp(&ratio(a)));
+}
+
+/// Judges points of one program that are ranked, and how often its threads waited for a lock that
+/// can be replaced, if that is known. Returns nothing if there is nothing to choose from.
+#[must_use]
+pub fn choose(points: &[Point], waits: Option<u64>) -> Option<Choice> {
+    // The library that replaces nothing is not a choice.
+    let ranked: Vec<&Point> = points.iter().filter(|point| point.lock != NONE).collect();
+    let none = points.iter().find(|point| point.lock == NONE);
+    let name = points.first()?.baseline.as_ref();
+    let baseline = points.iter().find(|point| Some(&point.lock) == name)?;
+    let startup = startup::cost(points);
+    let (lock, sentence) = Findings { ranked: &ranked, baseline, none, waits }.judge()?;
+    Some(Choice { lock: lock.map(str::to_owned), sentence, waits, startup })
+}
+
+/// The evidence.
+#[derive(Debug)]
+struct Findings<'a> {
+    /// The locks, the best first.
+    ranked: &'a [&'a Point],
+    /// One of them.
+    baseline: &'a Point,
+    /// The library that replaces nothing, if it was measured.
+    none: Option<&'a Point>,
+    /// How often a thread waited for a lock that can be replaced, if that is known.
+    waits: Option<u64>,
+}
+
+impl<'a> Findings<'a> {
+    fn judge(&self) -> Option<(Option<&'a str>, String)> {
+        let first = *self.ranked.first().filter(|_| self.ranked.len() > 1)?;
+        if let Some(why) = self.nothing_to_learn(first) {
+            return Some((None, format!("No verdict: {why}")));
+        }
+        let all = self.candidates(self.ranked);
+        let best = recommend::best(&all)?;
+        let (lock, mut sentence) = if best.lock == self.baseline.lock {
+            self.keep(best, &all)
+        } else {
+            self.change(best, &all)
+        }?;
+        let has_libc = self.ranked.iter().any(|series| series.lock == LIBC);
+        if has_libc && self.ranked.iter().any(|series| self.has_long_stalls(series)) {
+            sentence += " Stalls are not weighed, because libc's can't be measured.";
+        }
+        Some((lock, sentence))
+    }
+
+    /// Returns whether the longest stall of every run of every lock is known.
+    fn knows_stalls(&self) -> bool {
+        self.ranked.iter().all(|series| self.stalls_ns(series).is_some())
+    }
+
+    /// Returns whether a stall of this lock is long enough to be weighed.
+    fn has_long_stalls(&self, series: &Point) -> bool {
+        let longest = series.samples.iter().filter_map(|sample| sample.longest_stall_ns).max();
+        longest.is_some_and(|ns| ns as f64 > recommend::SHORT_STALL_NS)
+    }
+
+    /// Returns whether a thread is known to have given its processor up at a mutex.
+    fn has_stalled(&self, series: &Point) -> bool {
+        series.samples.iter().any(|sample| sample.longest_stall_ns.is_some_and(|ns| ns > 0))
+    }
+
+    /// Returns what the rule weighs: how many times better than the baseline each lock is, and its
+    /// longest stalls, if they are known of all runs.
+    fn candidates(&self, series: &[&'a Point]) -> Vec<Candidate<'a>> {
+        let known = self.knows_stalls();
+        let candidate = |series: &&'a Point| {
+            let ratios = series.better_than(self.baseline);
+            let stalls = self.stalls_ns(series).filter(|_| known);
+            let stalls = stalls.unwrap_or_else(|| vec![0.0; ratios.len()]);
+            let rounds = ratios.iter().zip(&stalls);
+            Candidate {
+                lock: &series.lock,
+                cannot_starve: recommend::cannot_starve(&series.lock),
+                scores: rounds
+                    .map(|(ratio, stall)| recommend::score(*ratio, 1.0, *stall))
+                    .collect(),
+            }
+        };
+        series.iter().map(candidate).collect()
+    }
+
+    /// Returns the longest stall of each round.
+    fn stalls_ns(&self, series: &Point) -> Option<Vec<f64>> {
+        series.samples.iter().map(|sample| Some(sample.longest_stall_ns? as f64)).collect()
+    }
+
+    /// Explains why no figure can tell anything about locks, if that is so.
+    fn nothing_to_learn(&self, best: &Point) -> Option<String> {
+        let rounds = self.baseline.samples.len();
+        let figures = || self.ranked.iter().flat_map(|point| point.each(Run::figure));
+        if rounds > 1 && figures().zip(figures().skip(1)).all(|(one, next)| one == next) {
+            return Some(format!(
+                "the figure was {} in every run under every lock, so it does not depend on the \
+                 lock; read another, or compare wall time.",
+                three(best.samples[0].figure())
+            ));
+        }
+        if self.waits == Some(0) && !self.ranked.iter().any(|series| self.has_stalled(series)) {
+            return Some(
+                "no thread waited for a lock that can be replaced, so the differences come from the \
+                 start of the library, and from noise."
+                    .into(),
+            );
+        }
+        (stats::coverage(rounds) < CONFIDENCE).then(|| {
+            let are = if rounds == 1 { " is" } else { "s are" };
+            format!("{rounds} round{are} too few; 6 or more can tell.")
+        })
+    }
+
+    /// Handles the case that the baseline came out best.
+    fn keep(
+        &self,
+        best: &Candidate<'a>,
+        all: &[Candidate<'a>],
+    ) -> Option<(Option<&'a str>, String)> {
+        let others: Vec<Candidate<'a>> =
+            all.iter().filter(|other| other.lock != best.lock).cloned().collect();
+        let next = recommend::best(&others)?;
+        if !best.beats(next) {
+            return Some((None, self.tie(best, next)?));
+        }
+        // The next lock may be no worse than libc is once the library is loaded.
+        let none = self.none.map(|none| self.candidates(&[none]));
+        let of_none = none.and_then(|none| next.over(none.first()?));
+        if best.lock == LIBC && of_none.is_some_and(|ratio| ratio.high >= 1.0) {
+            let [ratio, of_none] = [self.over(best, next)?, self.over_none(next)?].map(times);
+            return Some((
+                None,
+                format!(
+                    "No verdict: libc came out {ratio} as good as {}, but that is what preloading \
+                     costs; under the library that replaces nothing, {} is {of_none} as good. \
+                     Longer runs would show what the locks are worth.",
+                    next.lock, next.lock,
+                ),
+            ));
+        }
+        let figures = self.as_good_as(best, next, "the next, ")?;
+        Some((Some(best.lock), format!("Keep {}: it is {figures}.", best.lock)))
+    }
+
+    /// Handles the case that another lock came out best.
+    fn change(
+        &self,
+        best: &Candidate<'a>,
+        all: &[Candidate<'a>],
+    ) -> Option<(Option<&'a str>, String)> {
+        let baseline = all.iter().find(|lock| lock.lock == self.baseline.lock)?;
+        if !best.beats(baseline) {
+            return Some((None, self.tie(best, baseline)?));
+        }
+        let certain: Vec<Candidate<'a>> =
+            all.iter().filter(|lock| lock.beats(baseline)).cloned().collect();
+        let ties = recommend::choose(&certain);
+        let (chosen, ties) = ties.split_first()?;
+        let name = chosen.lock;
+        let mut sentence = format!("Use {name}: it is {}.", self.as_good_as(chosen, baseline, "")?);
+        let passes_over_best = name != best.lock && !best.cannot_starve;
+        if passes_over_best {
+            sentence += &format!(
+                " {} came out {} as good as that, but can let a thread wait for ever.",
+                best.lock,
+                times(self.over(best, chosen)?)
+            );
+        } else if !chosen.cannot_starve {
+            sentence += " It can let a thread wait for ever";
+            let fair = certain.iter().find(|lock| lock.cannot_starve);
+            sentence += &match fair.and_then(|fair| Some((fair, self.over(fair, chosen)?))) {
+                Some((fair, ratio)) => {
+                    format!("; {}, which can't, is {} as good.", fair.lock, times(ratio))
+                }
+                None => ".".into(),
+            };
+        }
+        let is_new = |tie: &&&Candidate<'_>| !(passes_over_best && tie.lock == best.lock);
+        let ties: Vec<&str> = ties.iter().filter(is_new).map(|tie| tie.lock).collect();
+        if !ties.is_empty() {
+            sentence += &format!(" It ties with {}.", ties.join(", "));
+        }
+        Some((Some(name), sentence))
+    }
+
+    /// Describes two locks that tie, one of them the baseline.
+    fn tie(&self, best: &Candidate<'_>, next: &Candidate<'_>) -> Option<String> {
+        let noise = best.over(next)?.includes(1.0);
+        let weighed = self.stalls_matter(best, next);
+        let mut sentence = format!(
+            "No verdict: {} came out {}{}.",
+            best.lock,
+            self.as_good_as(best, next, "")?,
+            match (noise, weighed) {
+                (true, false) => ", and that could be noise; more --runs or longer runs are needed",
+                (true, true) => {
+                    ". Weighed together, that could be noise; more --runs or longer runs are needed"
+                }
+                (false, false) => ", which is a tie: too little to matter",
+                (false, true) => ". Weighed together, that is a tie: too little to matter",
+            }
+        );
+        let fair = [best, next].into_iter().find(|lock| lock.cannot_starve);
+        if let Some(fair) = fair.filter(|_| !recommend::cannot_starve(&self.baseline.lock)) {
+            sentence += &format!(
+                " If no thread may wait for ever, use {}: {} does not guarantee that.",
+                fair.lock, self.baseline.lock
+            );
+        }
+        Some(sentence)
+    }
+
+    /// Describes one lock beside another: the ratio of the figures, and the longest stalls where
+    /// the rule weighs them.
+    fn as_good_as(
+        &self,
+        lock: &Candidate<'_>,
+        other: &Candidate<'_>,
+        which_is: &str,
+    ) -> Option<String> {
+        let ratio = self.over(lock, other)?;
+        let mut text = format!("{} as good as {which_is}{}", times(ratio), other.lock);
+        if self.stalls_matter(lock, other) {
+            let stalls = [lock, other].map(|of| self.longest_stall_ns(of));
+            let [own, others] = stalls.map(time);
+            let link = if (ratio.median < 1.0) == (stalls[0] < stalls[1]) { "but" } else { "and" };
+            text += &format!(", {link} its longest stall was {own}, not {others}");
+        }
+        Some(text)
+    }
+
+    /// Returns how many times better than another lock the figure of a lock is.
+    fn over(&self, lock: &Candidate<'_>, other: &Candidate<'_>) -> Option<Interval> {
+        Interval::of(&self.find(lock.lock)?.better_than(self.find(other.lock)?))
+    }
+
+    /// As `over`, than the library that replaces nothing.
+    fn over_none(&self, lock: &Candidate<'_>) -> Option<Interval> {
+        Interval::of(&self.find(lock.lock)?.better_than(self.none?))
+    }
+
+    /// Whether one of the locks stalled for so long that the rule weighs it.
+    fn stalls_matter(&self, lock: &Candidate<'_>, other: &Candidate<'_>) -> bool {
+        [lock, other].iter().any(|of| self.longest_stall_ns(of) > recommend::SHORT_STALL_NS)
+    }
+
+    /// Returns the longest stall over all rounds, or zero if stalls do not count.
+    fn longest_stall_ns(&self, lock: &Candidate<'_>) -> f64 {
+        let stalls = self.find(lock.lock).and_then(|series| self.stalls_ns(series));
+        stalls.filter(|_| self.knows_stalls()).into_iter().flatten().fold(0.0, f64::max)
+    }
+
+    fn find(&self, lock: &str) -> Option<&'a Point> {
+        self.ranked.iter().copied().find(|series| series.lock == lock)
+    }
+}
+
+/// A ratio with its interval.
+fn times(ratio: Interval) -> String {
+    format!("{}x ({}..{})", three(ratio.median), three(ratio.low), three(ratio.high))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::Programs;
+    use std::collections::BTreeMap;
+
+    fn of(lock: &str, values: &[f64], higher_is_better: bool) -> Point {
+        let run = |value: &f64| Run { value: Some(*value), seconds: *value, ..Run::default() };
+        let programs = Programs {
+            workload: "program".into(),
+            pcpus: None,
+            metric: None,
+            higher_is_better,
+            library: None,
+        };
+        programs.point(lock, values.iter().map(run).collect(), BTreeMap::new())
+    }
+
+    fn series(lock: &str, values: &[f64]) -> Point {
+        of(lock, values, false)
+    }
+
+    /// A lock whose longest stall was this long in each round.
+    fn stalling(lock: &str, values: &[f64], stall_ms: f64) -> Point {
+        let mut point = series(lock, values);
+        let stall_ns = Some((stall_ms * 1e6) as u64);
+        point.samples.iter_mut().for_each(|run| run.longest_stall_ns = stall_ns);
+        point
+    }
+
+    fn told_of(waits: Option<u64>, points: &[&Point]) -> Choice {
+        let mut points: Vec<Point> = points.iter().map(|point| (*point).clone()).collect();
+        rank(&mut points);
+        choose(&points, waits).unwrap()
+    }
+
+    fn told(points: &[&Point]) -> Choice {
+        told_of(Some(7), points)
+    }
+
+    const LIBC: [f64; 6] = [10.0, 11.0, 10.0, 12.0, 10.0, 11.0];
+
+    #[test]
+    fn a_clear_winner_is_named() {
+        let (libc, fast) = (series("libc", &LIBC), series("hybrid", &LIBC.map(|v| v / 2.0)));
+        let verdict = told(&[&fast, &libc]);
+        assert_eq!(verdict.lock.as_deref(), Some("hybrid"));
+        assert!(verdict.sentence.contains("2.00x (2.00..2.00)"), "{}", verdict.sentence);
+    }
+
+    #[test]
+    fn ranks_follow_the_ratios_and_not_the_figures() {
+        let libc = series("libc", &[10.0, 20.0, 30.0, 40.0, 50.0, 60.0]);
+        // Their medians are 31 and 31.5.
+        let ticket = series("ticket", &[10.0, 20.0, 31.0, 31.0, 50.0, 60.0]);
+        let hybrid = series("hybrid", &[9.0, 18.0, 27.0, 36.0, 45.0, 54.0]);
+        let mut points = vec![libc, ticket, hybrid];
+        rank(&mut points);
+        assert_eq!(points[0].lock, "hybrid");
+    }
+
+    #[test]
+    fn ratios_are_paired_so_common_noise_cancels() {
+        let noisy = [10.0, 30.0, 20.0, 70.0, 15.0, 90.0];
+        let (libc, fast) = (series("libc", &noisy), series("hybrid", &noisy.map(|v| v * 0.98)));
+        let verdict = told(&[&fast, &libc]);
+        assert_eq!(verdict.lock.as_deref(), Some("hybrid"));
+    }
+
+    #[test]
+    fn inside_the_noise_there_is_no_verdict() {
+        let other = series("hybrid", &[9.0, 12.0, 9.5, 12.5, 9.0, 10.5]);
+        let libc = series("libc", &LIBC);
+        let verdict = told(&[&other, &libc]);
+        assert_eq!(verdict.lock, None);
+        assert!(verdict.sentence.starts_with("No verdict"), "{}", verdict.sentence);
+    }
+
+    #[test]
+    fn a_figure_that_never_varies_is_no_noise() {
+        let (libc, other) = (series("libc", &[3.0; 2]), series("hybrid", &[3.0; 2]));
+        let verdict = told(&[&libc, &other]);
+        assert_eq!(verdict.lock, None);
+        assert!(verdict.sentence.contains("3.00 in every run"), "{}", verdict.sentence);
+    }
+
+    #[test]
+    fn few_rounds_are_never_enough() {
+        let (libc, fast) = (series("libc", &LIBC[..5]), series("hybrid", &[1.0; 5]));
+        let verdict = told(&[&fast, &libc]);
+        assert_eq!(verdict.lock, None);
+        assert!(verdict.sentence.contains("too few"));
+    }
+
+    #[test]
+    fn the_baseline_may_win_and_higher_may_be_better() {
+        let libc = of("libc", &LIBC, true);
+        let slow = of("hybrid", &LIBC.map(|v| v / 3.0), true);
+        let verdict = told(&[&libc, &slow]);
+        assert_eq!(verdict.lock.as_deref(), Some("libc"));
+        assert!(verdict.sentence.starts_with("Keep libc: it is 3.00x"), "{}", verdict.sentence);
+    }
+
+    #[test]
+    fn ties_with_the_winner_are_reported() {
+        let libc = series("libc", &LIBC);
+        let fast = series("hybrid", &LIBC.map(|v| v / 2.0));
+        let tie = series("ticket", &[5.0, 5.4, 5.1, 5.9, 5.2, 5.5]);
+        let verdict = told(&[&fast, &tie, &libc]);
+        assert!(verdict.sentence.ends_with("It ties with ticket."));
+    }
+
+    #[test]
+    fn a_tie_goes_to_the_lock_that_starves_no_thread() {
+        let libc = series("libc", &LIBC);
+        let fast = series("test-and-set", &LIBC.map(|v| v / 2.0));
+        let near = series("hybrid", &LIBC.map(|v| v / 1.97));
+        let verdict = told(&[&fast, &near, &libc]);
+        assert_eq!(verdict.lock.as_deref(), Some("hybrid"));
+        assert!(verdict.sentence.contains("test-and-set came out 1.02x"), "{}", verdict.sentence);
+
+        let far = series("hybrid", &LIBC.map(|v| v / 1.5));
+        let verdict = told(&[&fast, &far, &libc]);
+        assert_eq!(verdict.lock.as_deref(), Some("test-and-set"));
+        assert!(verdict.sentence.contains("hybrid, which can't, is 0.750x"), "{verdict:?}");
+    }
+
+    #[test]
+    fn a_lock_that_stalls_fifty_times_as_long_loses_though_faster() {
+        let slower = LIBC.map(|time| time * 1.01);
+        let judge = |queued_ms, hybrid_ms| {
+            told(&[&stalling("queued", &LIBC, queued_ms), &stalling("hybrid", &slower, hybrid_ms)])
+        };
+        let queued_stalls = judge(200.0, 4.0);
+        assert_eq!(queued_stalls.lock.as_deref(), Some("hybrid"));
+        let figures =
+            "0.990x (0.990..0.990) as good as queued, but its longest stall was 4.00 ms, not";
+        assert!(queued_stalls.sentence.contains(figures), "{queued_stalls:?}");
+        let hybrid_stalls = judge(4.0, 200.0);
+        assert_eq!(hybrid_stalls.lock.as_deref(), Some("queued"));
+        // Waits too short to count do not turn a difference of 1 % into a verdict.
+        assert_eq!(judge(1.0, 0.01).lock, None);
+        assert!(judge(1.0, 0.01).sentence.contains("which is a tie"));
+    }
+
+    #[test]
+    fn stalls_that_are_not_known_of_all_locks_do_not_count() {
+        let libc = series("libc", &LIBC);
+        let fast = stalling("hybrid", &LIBC.map(|v| v / 1.1), 900.0);
+        let verdict = told(&[&fast, &libc]);
+        assert_eq!(verdict.lock.as_deref(), Some("hybrid"));
+        assert!(!verdict.sentence.contains("longest stall"), "{verdict:?}");
+        assert!(verdict.sentence.ends_with("because libc's can't be measured."), "{verdict:?}");
+    }
+
+    #[test]
+    fn where_nothing_waited_there_is_no_verdict() {
+        let (libc, fast) = (series("libc", &LIBC), series("hybrid", &LIBC.map(|v| v / 2.0)));
+        let judge = |waits| told_of(waits, &[&fast, &libc]);
+        assert_eq!(judge(Some(0)).lock, None);
+        assert!(judge(Some(0)).sentence.contains("no thread waited"));
+        for waits in [Some(1), None] {
+            assert_eq!(judge(waits).lock.as_deref(), Some("hybrid"));
+        }
+    }
+
+    #[test]
+    fn what_preloading_costs_is_no_merit_of_libc() {
+        let (libc, hybrid) = (series("libc", &LIBC), series("hybrid", &LIBC.map(|v| v * 1.3)));
+        let judge = |none: &Point| told(&[&libc, &hybrid, none]);
+        let all_of_it = judge(&series("none", &LIBC.map(|v| v * 1.3)));
+        assert_eq!(all_of_it.lock, None);
+        assert!(all_of_it.sentence.contains("that is what preloading costs"), "{all_of_it:?}");
+        let a_part = judge(&series("none", &LIBC.map(|v| v * 1.1)));
+        assert_eq!(a_part.lock.as_deref(), Some("libc"));
+    }
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#![doc = include_str!("../README.md")]
+
+mod accounts;
+pub mod columns;
+mod error;
+mod factors;
+pub mod judge;
+pub mod locks;
+pub mod page;
+mod published;
+mod rng;
+pub mod row;
+mod run;
+pub mod stats;
+mod task;
+pub mod timeline;
+pub mod units;
+
+pub use accounts::Accounts;
+pub use error::Error;
+pub use factors::{Lengths, NO_POLICY, PmTimerRule};
+pub use published::{Agreement, Over, Published};
+pub use rng::{Rng, seed_of};
+pub use run::{Losses, Name, Run, Sched, Spent, WaitNs};
+pub use task::Task;
+pub use timeline::Timeline;

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Results as one page: rows become a self-contained HTML file of tables and SVG charts, or one
+//! chart as an SVG picture.
+//!
+//! ```text
+//! lines ─► rows ─► group ─► charts, tables ─► page
+//! ```
+//!
+//! A page measures and judges nothing, and invents no number: if a record does not hold a figure,
+//! the page does not show it. Records can come from anywhere, so all text goes through `maud`,
+//! which escapes it. The document `docs/report.md` has the rules.
+
+mod fairness;
+mod fields;
+mod figure;
+mod group;
+mod label;
+mod names;
+mod others;
+mod overcommit;
+mod palette;
+mod picture;
+mod points;
+mod ratios;
+mod read;
+#[cfg(test)]
+mod sample;
+mod scale;
+mod span;
+mod table;
+mod timeline;
+mod waits;
+mod whole;
+mod words;
+
+pub use picture::Kind;
+pub use read::{Results, Run};
+
+use crate::row::Row;
+use std::path::PathBuf;
+
+/// Why there is no page, or no picture.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// As two runs, a file would seem to agree with itself.
+    #[error("{} is named twice; a run can't be compared with itself", .0.display())]
+    Twice(PathBuf),
+    /// The results have no such chart.
+    #[error("{}", .0.missing())]
+    NoChart(Kind),
+}
+
+/// Reads all files; `-` is standard input. What can't be read is in the complaints of the results.
+///
+/// # Errors
+/// If a file is named twice.
+pub fn files(paths: &[PathBuf]) -> Result<Results, Error> {
+    read::files(paths).map_err(Error::Twice)
+}
+
+/// Reads the rows of all files; `-` is standard input. Also returns complaints about what is none.
+///
+/// # Errors
+/// If a file is named twice.
+pub fn rows(paths: &[PathBuf]) -> Result<(Vec<Row>, Vec<String>), Error> {
+    read::rows(paths).map_err(Error::Twice)
+}
+
+/// Makes the page.
+#[must_use]
+pub fn page(results: &Results, title: Option<&str>) -> String {
+    whole::page(results, &group::sections(&results.runs), title).into_string()
+}
+
+/// Draws the first chart of this kind that the results have, as an SVG picture.
+///
+/// # Errors
+/// If the results have no such chart; the error says what it needs.
+pub fn picture(kind: Kind, results: &Results) -> Result<String, Error> {
+    let sections = group::sections(&results.runs);
+    picture::picture(kind, results, &sections).ok_or(Error::NoChart(kind))
+}

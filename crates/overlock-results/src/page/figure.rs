@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The frame of every chart: a caption, a description for screen readers, and the sizes in which it
+//! is drawn.
+
+use crate::page::label;
+use crate::page::palette::{Palette, px};
+use crate::page::scale::Scale;
+use maud::{Markup, PreEscaped, html};
+
+/// The style of charts, on a page or alone.
+pub(crate) const CHART_STYLE: &str = include_str!("chart.css");
+
+/// A drawing of some records.
+pub(crate) trait Chart {
+    /// Returns what it shows.
+    fn caption(&self) -> Caption;
+
+    /// Draws it `width` pixels wide, and returns its height, too.
+    fn draw(&self, width: f64) -> (f64, Markup);
+}
+
+/// The title and description of a chart.
+#[derive(Debug)]
+pub(crate) struct Caption {
+    pub(crate) title: String,
+    /// The same in words, for screen readers.
+    pub(crate) description: String,
+}
+
+/// Makes an SVG of this size around its content.
+pub(crate) fn svg(caption: &Caption, width: f64, height: f64, inside: &Markup) -> Markup {
+    html! {
+        svg xmlns="http://www.w3.org/2000/svg" class="chart" role="img"
+            viewBox={ "0 0 " (px(width)) " " (px(height)) } width=(px(width)) height=(px(height)) {
+            title { (caption.title) }
+            desc { (caption.description) }
+            (inside)
+        }
+    }
+}
+
+/// The widths in which a chart is drawn, for wide and for narrow screens; paper counts as wide.
+pub(crate) const WIDE: f64 = 720.0;
+pub(crate) const NARROW: f64 = 340.0;
+
+fn drawn(chart: &dyn Chart, width: f64) -> Markup {
+    let (height, inside) = chart.draw(width);
+    svg(&chart.caption(), width, height, &inside)
+}
+
+/// Draws a chart in both widths.
+pub(crate) fn both(chart: &dyn Chart) -> Markup {
+    html! {
+        figure {
+            figcaption { (chart.caption().title) }
+            div class="wide" { (drawn(chart, WIDE)) }
+            div class="narrow" { (drawn(chart, NARROW)) }
+        }
+    }
+}
+
+/// Draws a small chart that has one width everywhere.
+pub(crate) fn small(chart: &dyn Chart) -> Markup {
+    html! {
+        figure class="small" {
+            figcaption { (chart.caption().title) }
+            (drawn(chart, NARROW))
+        }
+    }
+}
+
+/// Draws a chart as a picture of its own, which contains the style sheet and its title.
+pub(crate) fn alone(chart: &dyn Chart, width: f64) -> Markup {
+    /// Room for a line of the title above the chart; on a page the title is text.
+    const LINE: f64 = 17.0;
+    let caption = chart.caption();
+    let (height, inside) = chart.draw(width);
+    let title = label::lines(&caption.title, width - 16.0);
+    let heading = 13.0 + LINE * title.len() as f64;
+    let styled = html! {
+        style { (own(CHART_STYLE)) }
+        @for (at, line) in title.iter().enumerate() {
+            text class="name heading" x="8" y=(px(17.0 + LINE * at as f64)) { (line) }
+        }
+        g transform={ "translate(0 " (px(heading)) ")" } { (inside) }
+    };
+    svg(&caption, width, height + heading, &styled)
+}
+
+/// Names the series and their looks.
+pub(crate) fn legend<'a>(series: impl Iterator<Item = &'a str>, palette: &Palette) -> Markup {
+    html! {
+        ul class="legend" aria-hidden="true" {
+            @for name in series {
+                @let look = palette.look(name);
+                li {
+                    svg width="26" height="12" viewBox="0 0 26 12" class=(look.class()) {
+                        path class="line" d="M1 6H25" {}
+                        (look.marker(13.0, 6.0, 3.6))
+                    }
+                    (name)
+                }
+            }
+        }
+    }
+}
+
+/// Draws lines across the chart, each with its value to the left.
+pub(crate) fn rows(
+    y: &Scale,
+    ticks: &[f64],
+    [left, right]: [f64; 2],
+    show: impl Fn(f64) -> String,
+) -> Markup {
+    html! {
+        @for tick in ticks {
+            @let at = y.at(*tick);
+            path class="grid" d={ "M" (px(left)) " " (px(at)) "H" (px(right)) } {}
+            text x=(px(left - 6.0)) y=(px(at + 4.0)) text-anchor="end" { (show(*tick)) }
+        }
+    }
+}
+
+/// Draws lines down the chart from `top` to `bottom`, and the values that have room below.
+pub(crate) fn columns(
+    x: &Scale,
+    about: f64,
+    [top, bottom]: [f64; 2],
+    show: impl Fn(f64) -> String,
+) -> Markup {
+    let ticks = x.ticks(about);
+    let labels = label::spaced(ticks.iter().map(|tick| (x.at(*tick), show(*tick))));
+    html! {
+        @for tick in &ticks {
+            path class="grid" d={ "M" (px(x.at(*tick))) " " (px(top)) "V" (px(bottom)) } {}
+        }
+        @for (at, text) in &labels {
+            text x=(px(*at)) y=(px(bottom + 16.0)) text-anchor="middle" { (text) }
+        }
+    }
+}
+
+/// Marks text as HTML: only for constants of this program.
+pub(crate) fn own(text: &'static str) -> PreEscaped<&'static str> {
+    PreEscaped(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Line;
+
+    impl Chart for Line {
+        fn caption(&self) -> Caption {
+            Caption { title: "A < B, and more words".into(), description: "both".into() }
+        }
+
+        fn draw(&self, width: f64) -> (f64, Markup) {
+            (10.0, html! { path d={ "M0 5H" (px(width)) } {} })
+        }
+    }
+
+    #[test]
+    fn a_chart_is_drawn_in_each_width_and_described() {
+        let page = both(&Line).into_string();
+        for part in ["M0 5H720", "M0 5H340", "<title>A &lt; B", "<desc>both</desc>"] {
+            assert!(page.contains(part), "{part} is not in {page}");
+        }
+        assert_eq!(small(&Line).into_string().matches("<svg").count(), 1);
+    }
+
+    #[test]
+    fn a_picture_has_its_title_in_it_and_is_xml() {
+        let picture = alone(&Line, 120.0).into_string();
+        let picture = roxmltree::Document::parse(&picture).unwrap();
+        let texts = picture.descendants().filter(|node| node.has_tag_name("text"));
+        let texts: Vec<_> = texts.filter_map(|node| node.text()).collect();
+        assert_eq!(texts, ["A < B, and", "more words"]);
+        assert_eq!(picture.root_element().attribute("height"), Some("57"));
+    }
+}

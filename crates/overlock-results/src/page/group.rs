@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Sorts points into experiments, and runs of one experiment together.
+//!
+//! Points that differ only in lock, policy and number of vCPUs are one experiment. Runs of it on
+//! the same machine and from the same commit are pooled in its charts: the median of their medians,
+//! from the lowest `low` to the highest `high`. Other runs get their own charts, because they can
+//! differ in anything.
+
+use crate::page::label::trimmed;
+use crate::page::names::Names;
+use crate::page::read::Run;
+use crate::row::Point;
+use crate::stats::{self, Interval};
+use crate::units::{Nanos, three};
+
+/// Points that can be compared.
+#[derive(Debug)]
+pub(crate) struct Section<'a> {
+    pub(crate) title: String,
+    /// Whether these are runs of a program.
+    pub(crate) is_process: bool,
+    pub(crate) setups: Vec<Setup<'a>>,
+}
+
+/// The points of one machine and one commit.
+#[derive(Debug)]
+pub(crate) struct Setup<'a> {
+    pub(crate) runs: Vec<&'a Run>,
+    pub(crate) cells: Vec<Cell<'a>>,
+}
+
+/// One lock with one number of vCPUs, in every run that has it.
+#[derive(Debug)]
+pub(crate) struct Cell<'a> {
+    pub(crate) series: String,
+    pub(crate) cpus: Option<u32>,
+    pub(crate) over: Option<f64>,
+    pub(crate) points: Vec<(&'a Run, &'a Point)>,
+}
+
+/// Sorts all points into sections, in their order of appearance.
+pub(crate) fn sections(runs: &[Run]) -> Vec<Section<'_>> {
+    let mut sections: Vec<Section<'_>> = Vec::new();
+    for (run, point) in runs.iter().flat_map(|run| run.points.iter().map(move |p| (run, p))) {
+        let title = title(point);
+        let at = sections.iter().position(|section| section.title == title);
+        let section = match at {
+            Some(at) => &mut sections[at],
+            None => {
+                let is_process = point.world == "process";
+                sections.push(Section { title, is_process, setups: Vec::new() });
+                sections.last_mut().expect("pushed")
+            }
+        };
+        section.add(run, point);
+    }
+    sections
+}
+
+/// Names the experiment of a point by everything that its points have in common.
+fn title(point: &Point) -> String {
+    let mut parts = vec![point.workload.clone()];
+    let length = |name: &str, ns: Option<u64>| ns.map(|ns| format!("{name} {}", Nanos(ns)));
+    parts.extend(length("critical section", point.cs_ns));
+    match point.contention {
+        // A measurement chose the pause, which differs from run to run.
+        Some(share) => parts.push(format!("contention {} %", three(100.0 * share))),
+        None => parts.extend(length("pause", point.ncs_ns)),
+    }
+    parts.extend(point.lengths.map(|lengths| format!("lengths {lengths}")));
+    parts.extend(point.locks_count.filter(|n| *n > 1).map(|n| format!("{n} locks")));
+    parts.extend(point.then_ns.map(|[cs, ncs]| format!("then {}/{}", Nanos(cs), Nanos(ncs))));
+    parts.extend(point.uneven.filter(|n| *n > 1).map(|n| format!("first thread {n} times")));
+    parts.extend(point.metric.as_deref().map(|metric| format!("figure {metric}")));
+    let count = |n: u32| format!("{n} {}{}", point.shared(), if n == 1 { "" } else { "s" });
+    let place = match (point.is_real(), point.pcpus) {
+        (true, Some(n)) => count(n),
+        (false, Some(n)) => format!("{} of {}", count(n), point.world),
+        (_, None) => point.world.clone(),
+    };
+    format!("{} · {place}", parts.join(", "))
+}
+
+impl<'a> Section<'a> {
+    fn add(&mut self, run: &'a Run, point: &'a Point) {
+        let at = self.setups.iter().position(|setup| setup.runs[0].is_like(run));
+        let setup = match at {
+            Some(at) => &mut self.setups[at],
+            None => {
+                self.setups.push(Setup { runs: Vec::new(), cells: Vec::new() });
+                self.setups.last_mut().expect("pushed")
+            }
+        };
+        if !setup.runs.iter().any(|known| known.name == run.name) {
+            setup.runs.push(run);
+        }
+        let (series, cpus) = (point.series(), point.cpus);
+        match setup.cells.iter_mut().find(|cell| cell.series == series && cell.cpus == cpus) {
+            Some(cell) => cell.points.push((run, point)),
+            None => {
+                let points = vec![(run, point)];
+                setup.cells.push(Cell { series, cpus, over: point.overcommit(), points });
+            }
+        }
+    }
+
+    /// Returns all cells of all setups.
+    pub(crate) fn cells(&self) -> impl Iterator<Item = &Cell<'a>> {
+        self.setups.iter().flat_map(|setup| &setup.cells)
+    }
+
+    /// Returns the names of the section's runs.
+    pub(crate) fn run_names(&self) -> Vec<&'a str> {
+        self.setups
+            .iter()
+            .flat_map(|setup| setup.runs.iter().map(|run| run.name.as_str()))
+            .collect()
+    }
+}
+
+impl<'a> Setup<'a> {
+    /// Returns the series, in their order of appearance.
+    pub(crate) fn series(&self) -> Vec<&str> {
+        crate::stats::unique(self.cells.iter().map(|cell| cell.series.as_str()))
+    }
+
+    /// Returns the numbers of vCPUs, the fewest first.
+    pub(crate) fn cpus(&self) -> Vec<u32> {
+        let mut all = crate::stats::unique(self.cells.iter().filter_map(|cell| cell.cpus));
+        all.sort_unstable();
+        all
+    }
+
+    /// Returns the cells with one number of vCPUs.
+    pub(crate) fn at(&self, cpus: u32) -> impl Iterator<Item = &Cell<'a>> {
+        self.cells.iter().filter(move |cell| cell.cpus == Some(cpus))
+    }
+
+    /// Formats a number of vCPUs, and the overcommit: `8 vCPUs (4x)`.
+    pub(crate) fn place(&self, cpus: u32) -> String {
+        self.at(cpus).next().map_or_else(String::new, Cell::place)
+    }
+
+    /// Formats `Run A`, or `Runs A, B`.
+    pub(crate) fn label(&self) -> String {
+        let names: Vec<&str> = self.runs.iter().map(|run| run.name.as_str()).collect();
+        format!("Run{} {}", if names.len() == 1 { "" } else { "s" }, names.join(", "))
+    }
+}
+
+impl Cell<'_> {
+    /// Returns the interval of all runs: the median of medians, from the lowest low to the highest
+    /// high.
+    pub(crate) fn interval(&self, of: impl Fn(&Point) -> Option<Interval>) -> Option<Interval> {
+        let all: Vec<Interval> = self.points.iter().filter_map(|(_, point)| of(point)).collect();
+        let medians: Vec<f64> = all.iter().map(|interval| interval.median).collect();
+        Some(Interval {
+            median: stats::median(&medians)?,
+            low: all.iter().map(|interval| interval.low).fold(f64::INFINITY, f64::min),
+            high: all.iter().map(|interval| interval.high).fold(0.0, f64::max),
+        })
+    }
+
+    /// Returns the median over runs.
+    pub(crate) fn median(&self, of: impl Fn(&Point) -> Option<f64>) -> Option<f64> {
+        let all: Vec<f64> = self.points.iter().filter_map(|(_, point)| of(point)).collect();
+        stats::median(&all)
+    }
+
+    /// Formats `8 vCPUs (4x)`.
+    pub(crate) fn place(&self) -> String {
+        let name = self.points.first().map_or("vCPU", |(_, point)| point.sharer());
+        let plural = if self.cpus == Some(1) { "" } else { "s" };
+        match (self.cpus, self.over) {
+            (Some(cpus), Some(over)) => format!("{cpus} {name}{plural} ({}x)", three_short(over)),
+            (Some(cpus), None) => format!("{cpus} {name}{plural}"),
+            (None, _) => String::new(),
+        }
+    }
+}
+
+/// Formats `2` and `0.5` instead of `2.00` and `0.500`.
+pub(crate) fn three_short(value: f64) -> String {
+    trimmed(&three(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::sample::{only, point, read};
+
+    const RUN: &str = r#"{"kind":"run","version":"1","commit":"a","machine":{"cpus":2}}"#;
+
+    #[test]
+    fn what_differs_only_in_lock_and_vcpus_is_one_experiment() {
+        let other = point("hybrid", 2, 1.0).replace(r#""cs_ns":1000"#, r#""cs_ns":0"#);
+        let rows = [point("hybrid", 2, 1.0), point("ticket", 4, 2.0), other];
+        let results = read(&rows);
+        let sections = sections(&results.runs);
+        let titles: Vec<&str> = sections.iter().map(|section| section.title.as_str()).collect();
+        let title = "micro, critical section 1us, pause 0 · 2 pCPUs of kvm";
+        assert_eq!(titles, [title, &title.replace("1us", "0")]);
+        assert_eq!(sections[0].setups[0].series(), ["hybrid", "ticket"]);
+        assert_eq!(sections[0].setups[0].cpus(), [2, 4]);
+    }
+
+    #[test]
+    fn runs_of_one_machine_and_commit_are_pooled() {
+        let other = RUN.replace("\"a\"", "\"b\"");
+        let run = |head: &str, ops: f64| [head.to_owned(), point("hybrid", 2, ops)];
+        let rows = [run(RUN, 10.0), run(RUN, 20.0), run(&other, 40.0)];
+        let results = read(rows.as_flattened());
+        let section = only(&results);
+        let labels: Vec<String> = section.setups.iter().map(Setup::label).collect();
+        assert_eq!(labels, ["Runs A, B", "Run C"]);
+        let pooled = section.setups[0].cells[0].interval(|point| point.ops_per_s);
+        assert_eq!(pooled, Some(Interval { median: 15.0, low: 9.0, high: 22.0 }));
+    }
+
+    #[test]
+    fn a_place_is_a_number_and_an_overcommit() {
+        let results = read(&[point("hybrid", 1, 1.0), point("hybrid", 3, 1.0)]);
+        let section = only(&results);
+        let places = [1, 3, 5].map(|cpus| section.setups[0].place(cpus));
+        assert_eq!(places, ["1 vCPU (0.5x)", "3 vCPUs (1.5x)", ""]);
+    }
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One chart as a separate picture, for a document.
+
+use crate::page::fairness::Fairness;
+use crate::page::figure::{Chart, WIDE, alone};
+use crate::page::group::{Section, Setup};
+use crate::page::overcommit::Overcommit;
+use crate::page::palette::Palette;
+use crate::page::read::Results;
+use crate::page::timeline::{self, Lanes};
+use crate::page::waits::WaitCurves;
+
+/// A chart that can stand alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Throughput against vCPUs for each pCPU, or threads for each CPU.
+    Overcommit,
+    /// Percentiles of the wait for the lock, at the highest overcommit.
+    Waits,
+    /// Jain's index, and the least, average and most that a vCPU did.
+    Fairness,
+    /// Which vCPU ran where, and which one held the lock.
+    Timeline,
+}
+
+impl Kind {
+    /// All kinds: each with its name, and what it shows.
+    pub const ALL: [(Self, &str, &str); 4] = [
+        (
+            Kind::Overcommit,
+            "overcommit",
+            "Throughput against vCPUs for each pCPU, or threads for each CPU",
+        ),
+        (Kind::Waits, "waits", "Percentiles of the wait for the lock, at the highest overcommit"),
+        (
+            Kind::Fairness,
+            "fairness",
+            "Jain's index, and the least, average and most that a vCPU did",
+        ),
+        (Kind::Timeline, "timeline", "Which vCPU ran where, and which one held the lock"),
+    ];
+
+    /// The kind of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Kind::ALL.into_iter().find(|(_, known, _)| *known == name).map(|(kind, ..)| kind)
+    }
+
+    /// Explains why there is no such chart.
+    pub(crate) fn missing(self) -> &'static str {
+        match self {
+            Kind::Overcommit => {
+                "throughput against overcommit needs points with two numbers of vCPUs"
+            }
+            Kind::Waits => "no point has waits",
+            Kind::Fairness => "no point has shares of two vCPUs",
+            Kind::Timeline => "there is no timeline; bench --timeline records them",
+        }
+    }
+}
+
+/// Draws the first chart of this kind that the results have.
+pub(crate) fn picture(kind: Kind, results: &Results, sections: &[Section<'_>]) -> Option<String> {
+    if kind == Kind::Timeline {
+        let first = results.runs.iter().find_map(|run| run.timelines.first())?;
+        return Some(alone(&Lanes::of(first), timeline::WIDTH).into_string());
+    }
+    let palette = Palette::of(sections);
+    let mut setups = sections.iter().flat_map(|of| of.setups.iter().map(move |setup| (of, setup)));
+    let chart = setups.find_map(|(section, setup)| one(kind, section, setup, &palette))?;
+    Some(alone(&*chart, WIDE).into_string())
+}
+
+/// Returns a setup's chart; that of the highest overcommit if there is one for each.
+fn one<'a>(
+    kind: Kind,
+    section: &Section<'_>,
+    setup: &'a Setup<'a>,
+    palette: &Palette,
+) -> Option<Box<dyn Chart + 'a>> {
+    fn boxed<'a>(chart: impl Chart + 'a) -> Box<dyn Chart + 'a> {
+        Box::new(chart)
+    }
+    let most = setup.cpus().last().copied();
+    match kind {
+        Kind::Overcommit => {
+            let title = format!("Throughput against overcommit: {}", section.title);
+            Overcommit::of(section, setup, palette, title).map(boxed)
+        }
+        Kind::Waits => {
+            WaitCurves::of(section, setup.at(most?), palette, setup.place(most?)).map(boxed)
+        }
+        Kind::Fairness => Fairness::of(setup.at(most?), palette, setup.place(most?)).map(boxed),
+        Kind::Timeline => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::group::sections;
+    use crate::page::sample::{crowd, point, read};
+
+    #[test]
+    fn a_picture_is_of_the_highest_overcommit() {
+        let results = crowd();
+        let drawn = |kind| picture(kind, &results, &sections(&results.runs));
+        for (kind, title) in [
+            (Kind::Overcommit, "Throughput against overcommit: micro, critical section 1us"),
+            (Kind::Waits, "Waits, 7 vCPUs (3.5x)"),
+            (Kind::Fairness, "Fairness, 7 vCPUs (3.5x)"),
+        ] {
+            let drawn = drawn(kind).unwrap();
+            assert!(drawn.contains(&format!("<title>{title}")), "{drawn}");
+            assert!(drawn.contains("<style>"), "it needs no page");
+        }
+        assert_eq!(drawn(Kind::Timeline), None);
+    }
+
+    #[test]
+    fn what_is_missing_has_a_reason() {
+        let results = read(&[point("hybrid", 2, 1.0)]);
+        assert_eq!(picture(Kind::Overcommit, &results, &sections(&results.runs)), None);
+        for (kind, name, _) in Kind::ALL {
+            assert!(kind.missing().len() > 10);
+            assert_eq!(Kind::named(name), Some(kind));
+        }
+        assert_eq!(Kind::named("nothing"), None);
+    }
+}

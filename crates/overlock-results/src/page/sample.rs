@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Written rows, from which the tests of this crate make charts and tables.
+
+use crate::page::group::{Section, sections};
+use crate::page::read::Results;
+
+/// Names that are longer than any chart has room for.
+pub(crate) const LONG: &str = "sequential-test-and-set-that-nobody-calls-by-this-name";
+
+/// Returns a row of the laboratory: `lock` has this throughput with `cpus` vCPUs on two pCPUs.
+pub(crate) fn point(lock: &str, cpus: u32, ops: f64) -> String {
+    let (low, high) = (0.9 * ops, 1.1 * ops);
+    format!(
+        r#"{{"kind":"point","world":"kvm","workload":"micro","lock":"{lock}","policy":"none",
+        "cpus":{cpus},"pcpus":2,"cs_ns":1000,"ncs_ns":0,"seconds":0.5,"samples":[{{}},{{}},{{}}],
+        "interval_coverage":0.75,"jain":0.5,"ops_per_s":{{"median":{ops},"low":{low},"high":{high}}},
+        "ops_per_cpu":{{"min":50,"avg":100.0,"max":150}},"cpu_s_per_s":1.75,
+        "wait_ns":{{"p50":100,"p99":2000,"p999":30000,"max":400000}},"longest_stall_ns":500000}}"#
+    )
+    .replace('\n', "")
+}
+
+/// Returns a row of a program under a lock, `better` times as good as the baseline.
+pub(crate) fn program(lock: &str, seconds: f64, better: f64) -> String {
+    let interval = |of: f64| {
+        let (low, high) = (0.95 * of, 1.05 * of);
+        format!(r#"{{"median":{of},"low":{low},"high":{high}}}"#)
+    };
+    let (value, ratio) = (interval(seconds), interval(better));
+    format!(
+        r#"{{"kind":"point","world":"process","workload":"sort file","lock":"{lock}","policy":"none",
+        "pcpus":2,"seconds":{seconds},"samples":[{{}}],"baseline":"libc","value":{value},
+        "of_baseline":{ratio},"longest_stall_ns":1500000,"interval_coverage":0.0,"steal":0.1}}"#
+    )
+    .replace('\n', "")
+}
+
+/// Reads rows that have no fault.
+pub(crate) fn read(rows: &[String]) -> Results {
+    let mut results = Results::default();
+    results.read("rows.jsonl", rows.join("\n").as_bytes());
+    assert_eq!(results.complaints, [""; 0]);
+    results
+}
+
+/// Four locks with three overcommits: one has a long name, and two are as fast as each other.
+pub(crate) fn crowd() -> Results {
+    let locks = [("hybrid", 9e5), ("queued", 9e5), ("native-ticket", 2e3), (LONG, 8.9e5)];
+    let points =
+        locks.map(|(lock, ops)| [2, 4, 7].map(|cpus| point(lock, cpus, ops / f64::from(cpus))));
+    read(points.as_flattened())
+}
+
+/// Returns the only section of some results.
+pub(crate) fn only(results: &Results) -> Section<'_> {
+    let mut sections = sections(&results.runs);
+    assert_eq!(sections.len(), 1);
+    sections.remove(0)
+}

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The page: the runs, then each experiment with its charts and its table.
+
+use crate::page::fairness::Fairness;
+use crate::page::figure::{CHART_STYLE, Chart, both, legend, own, small};
+use crate::page::group::{Cell, Section, Setup};
+use crate::page::others;
+use crate::page::overcommit::Overcommit;
+use crate::page::palette::Palette;
+use crate::page::points;
+use crate::page::ratios::Intervals;
+use crate::page::read::{Results, Run};
+use crate::page::timeline::{self, Lanes};
+use crate::page::waits::WaitCurves;
+use crate::page::words;
+use crate::row::Point;
+use crate::stats::Interval;
+use crate::units::{count, three, time};
+use maud::{DOCTYPE, Markup, html};
+
+/// The name of libc's locks under the preload library.
+const NONE: &str = "none";
+
+/// The style of the page, without its charts.
+const STYLE: &str = include_str!("page.css");
+
+/// Zooms into timelines. Everything else works without it.
+const SCRIPT: &str = include_str!("page.js");
+
+/// The browser's permissions for the page: only to show it, with what it contains.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
+                      base-uri 'none'; form-action 'none'";
+
+/// The whole page.
+pub(crate) fn page(results: &Results, sections: &[Section<'_>], title: Option<&str>) -> Markup {
+    let palette = Palette::of(sections);
+    let title = title.unwrap_or("Overlock: what was measured");
+    let runs = &results.runs;
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="generator" content={ "overlock " (env!("CARGO_PKG_VERSION")) };
+                title { (title) }
+                style { (own(CHART_STYLE)) (own(STYLE)) }
+            }
+            body {
+                header {
+                    h1 { (title) }
+                    (missing(results))
+                    @for run in runs { (about(run, runs.len() > 1)) }
+                    (contents(sections, runs))
+                }
+                main {
+                    // Readers look for a benchmark's summary first.
+                    @for run in runs.iter().filter(|run| !run.summaries.is_empty()) {
+                        (rest(run, runs.len() > 1, &palette))
+                    }
+                    @for (number, part) in sections.iter().enumerate() {
+                        (section(number, part, &palette))
+                    }
+                    (timelines(runs))
+                    @for run in runs.iter().filter(|run| run.summaries.is_empty()) {
+                        (rest(run, runs.len() > 1, &palette))
+                    }
+                }
+                footer {
+                    p {
+                        "Charts and tables show what the records hold: medians over rounds, and the \
+                         interval of each median. "
+                        code { "overlock reference" } " says what every name means."
+                    }
+                }
+                script { (own(SCRIPT)) }
+            }
+        }
+    }
+}
+
+/// Shows what could not be read, so that readers do not take the page for complete.
+fn missing(results: &Results) -> Markup {
+    html! {
+        @if !results.complaints.is_empty() {
+            div class="missing" role="note" {
+                p { strong { "Some input could not be read." } " What is missing:" }
+                ul { @for complaint in &results.complaints { li { (complaint) } } }
+            }
+        }
+    }
+}
+
+/// Describes one run in some sentences.
+fn about(run: &Run, many: bool) -> Markup {
+    html! {
+        section class="run" {
+            @if many { h2 { "Run " (run.name) } }
+            @if let Some(command) = run.head.as_ref().and_then(words::command) {
+                pre class="command" { code { (command) } }
+            }
+            p { (words::setting(run)) " " (words::extent(run)) " "
+                @if let Some(coverage) = words::coverage(run) { (coverage) }
+                span class="file" { " From " (run.file) "." }
+            }
+            @for doubt in words::doubts(run) { p class="doubt" { (doubt) } }
+            (others::sentences(run))
+        }
+    }
+}
+
+fn contents(sections: &[Section<'_>], runs: &[Run]) -> Markup {
+    let has_timelines = runs.iter().any(|run| !run.timelines.is_empty());
+    html! {
+        @if sections.len() > 1 {
+            nav aria-label="Contents" { details open[sections.len() <= 8] {
+                summary { (sections.len()) " experiments" }
+                ul {
+                    @for (number, section) in sections.iter().enumerate() {
+                        li { a href={ "#s" (number) } { (section.title) } }
+                    }
+                    @if has_timelines { li { a href="#timelines" { "Timelines" } } }
+                }
+            } }
+        }
+    }
+}
+
+/// Shows one experiment: the charts of each setup, and one table.
+fn section(number: usize, section: &Section<'_>, palette: &Palette) -> Markup {
+    html! {
+        section class="experiment" id={ "s" (number) } {
+            h2 { (section.title) }
+            @for setup in &section.setups {
+                @if section.setups.len() > 1 { h3 { (setup.label()) } }
+                (pooled(setup))
+                (charts(section, setup, palette))
+            }
+            @if let Some(table) = points::side_by_side(section) { (table) }
+            (points::points(section))
+            (points::times(section))
+        }
+    }
+}
+
+/// Explains how several runs became one chart.
+fn pooled(setup: &Setup<'_>) -> Markup {
+    html! {
+        @if setup.runs.len() > 1 {
+            p class="note" {
+                "Charts pool " (setup.runs.len()) " runs of one machine and one commit: the median \
+                 of their medians, from the lowest low to the highest high."
+            }
+        }
+    }
+}
+
+fn charts(section: &Section<'_>, setup: &Setup<'_>, palette: &Palette) -> Markup {
+    if section.is_process {
+        return process(setup, palette);
+    }
+    let title = "Throughput against overcommit".to_owned();
+    let overcommit = Overcommit::of(section, setup, palette, title);
+    let cpus = setup.cpus();
+    // Four charts in two rows of two, not three and one.
+    let row = if matches!(cpus.len(), 1 | 2 | 4) { "two" } else { "three" };
+    html! {
+        @match &overcommit {
+            Some(chart) => (both(chart)),
+            None => (at_one_point(setup, palette)),
+        }
+        (legend(setup.series().into_iter(), palette))
+        @if cpus.len() == 1 {
+            div class="row two" { (waits(section, setup, palette)) (shares(setup, palette)) }
+        } @else {
+            div class={ "row " (row) } { (waits(section, setup, palette)) }
+            div class={ "row " (row) } { (shares(setup, palette)) }
+        }
+    }
+}
+
+/// Draws the waits with each number of vCPUs.
+fn waits(section: &Section<'_>, setup: &Setup<'_>, palette: &Palette) -> Markup {
+    html! { @for cpus in setup.cpus() {
+        @let place = setup.place(cpus);
+        @if let Some(chart) = WaitCurves::of(section, setup.at(cpus), palette, place) {
+            (small(&chart))
+        }
+    } }
+}
+
+/// Draws the shares of vCPUs, with each number of them.
+fn shares(setup: &Setup<'_>, palette: &Palette) -> Markup {
+    html! { @for cpus in setup.cpus() {
+        @if let Some(chart) = Fairness::of(setup.at(cpus), palette, setup.place(cpus)) {
+            (small(&chart))
+        }
+    } }
+}
+
+/// Draws the throughput if there is no second overcommit to draw a line to.
+fn at_one_point(setup: &Setup<'_>, palette: &Palette) -> Markup {
+    let row = |cell: &'_ Cell<'_>| cell.interval(|point| point.ops_per_s);
+    let rows: Vec<(&str, Interval)> =
+        setup.cells.iter().filter_map(|cell| Some((cell.series.as_str(), row(cell)?))).collect();
+    let title = match setup.cells.first().map(Cell::place).filter(|place| !place.is_empty()) {
+        Some(place) => format!("Throughput, {place}"),
+        None => "Throughput".into(),
+    };
+    let unit = "operations in a second".to_owned();
+    let chart = Intervals { title, unit, ratios: false, rows, show: count, palette };
+    html! { @if chart.rows.iter().any(|(_, of)| of.high > 0.0) {
+        (both(&chart))
+    } }
+}
+
+/// A program under several locks.
+fn process(setup: &Setup<'_>, palette: &Palette) -> Markup {
+    let first = setup.cells.iter().find_map(|cell| cell.points.first()).map(|(_, point)| *point);
+    let baseline = first.and_then(|point| point.baseline.as_deref()).unwrap_or("the baseline");
+    let metric = first.and_then(|point| point.metric.as_deref());
+    let rows = |of: fn(&Point) -> Option<Interval>| -> Vec<(&str, Interval)> {
+        let row = |cell: &'_ Cell<'_>| cell.interval(of);
+        setup.cells.iter().filter_map(|cell| Some((cell.series.as_str(), row(cell)?))).collect()
+    };
+    let ratios = Intervals {
+        title: format!("How many times better than {baseline}"),
+        unit: format!("over {baseline}, by rounds; above 1 is better"),
+        ratios: true,
+        rows: rows(|point| point.of_baseline),
+        show: three,
+        palette,
+    };
+    let figures = Intervals {
+        title: metric.map_or("Wall time".into(), |metric| format!("The figure {metric}")),
+        unit: if metric.is_some() { "as the program prints it".into() } else { "of a run".into() },
+        ratios: false,
+        rows: rows(|point| point.value),
+        show: if metric.is_some() { count } else { |seconds| time(1e9 * seconds) },
+        palette,
+    };
+    let has_none = setup.cells.iter().any(|cell| cell.series == NONE);
+    html! {
+        @if has_none {
+            p class="note" {
+                code { (NONE) } " is libc under the preload library, which then replaces nothing: \
+                 the difference to libc is the price of preloading."
+            }
+        }
+        @for chart in [ratios, figures] { @if !chart.rows.is_empty() {
+            (both(&chart))
+        } }
+    }
+}
+
+fn timelines(runs: &[Run]) -> Markup {
+    let all = || runs.iter().flat_map(|run| run.timelines.iter().map(move |of| (run, of)));
+    html! {
+        @if all().next().is_some() {
+            section class="experiment" id="timelines" {
+                h2 { "Timelines" }
+                p class="note" {
+                    "Each comes from a run that is used for nothing else. "
+                    span class="scripted" {
+                        "Drag to move, press + and − or use Ctrl and the wheel to zoom, 0 for all."
+                    }
+                }
+                (timeline::legend(all().all(|(_, of)| timeline::is_of_threads(of))))
+                @for (number, (run, timeline)) in all().enumerate() {
+                    @let lanes = Lanes::of(timeline);
+                    @let caption = lanes.caption();
+                    figure class="timeline" {
+                        figcaption {
+                            @if runs.len() > 1 { "Run " (run.name) ", " }
+                            (caption.title)
+                        }
+                        p class="note" { (caption.description) }
+                        div class="scroll" { (lanes.zoomable(&format!("t{number}"))) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Shows the results of a run besides its points.
+fn rest(run: &Run, many: bool, palette: &Palette) -> Markup {
+    let ratios = run.summaries.iter();
+    let ratios = ratios.filter_map(|line| Some((line.lock.as_str(), line.of_best_peer?)));
+    let chart = Intervals {
+        title: "Throughput over that of each point’s best peer".into(),
+        unit: "geometric mean over all points, by rounds".into(),
+        ratios: true,
+        rows: ratios.collect(),
+        show: three,
+        palette,
+    };
+    let tables = others::tables(run);
+    html! {
+        @if !tables.0.is_empty() || !chart.rows.is_empty() {
+            section class="experiment" {
+                h2 { @if many { "Run " (run.name) " as a whole" } @else { "Overall" } }
+                @if !chart.rows.is_empty() {
+                    (both(&chart))
+                }
+                (tables)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::group::sections;
+    use crate::page::sample::{crowd, point, program, read};
+
+    fn shown(results: &Results) -> String {
+        page(results, &sections(&results.runs), None).into_string()
+    }
+
+    #[test]
+    fn an_experiment_has_its_charts_and_its_table() {
+        let page = shown(&crowd());
+        let found = |part: &str| page.matches(part).count();
+        // A chart in two widths, waits and fairness with each of three numbers of vCPUs, a table.
+        assert_eq!(found("<figure>"), 1);
+        assert_eq!(found(r#"<figure class="small">"#), 6);
+        assert_eq!(found(r#"<table class="points">"#), 1);
+        assert!(!page.contains("<nav"), "one experiment needs no contents");
+    }
+
+    #[test]
+    fn without_overcommit_locks_are_beside_each_other() {
+        let page = shown(&read(&[point("hybrid", 2, 1e6), point("ticket", 2, 5e5)]));
+        assert!(page.contains("Throughput, 2 vCPUs (1x)"));
+        assert!(!page.contains("Throughput against overcommit"));
+    }
+
+    #[test]
+    fn a_program_is_compared_with_its_baseline() {
+        let page = shown(&read(&["libc", "none"].map(|lock| program(lock, 1.0, 1.0))));
+        for part in ["How many times better than libc", "Wall time", "the price of preloading"] {
+            assert!(page.contains(part), "{part} is missing");
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_read_is_on_top() {
+        let mut results = read(&[point("hybrid", 2, 1.0)]);
+        assert!(!shown(&results).contains("class=\"missing\""));
+        results.read("b.jsonl", &b"nonsense"[..]);
+        let page = shown(&results);
+        let [missing, first] =
+            ["b.jsonl:1: not a record", "class=\"run\""].map(|part| page.find(part).unwrap());
+        assert!(missing < first);
+    }
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A sentence on what was measured, and on what makes it doubtful.
+
+use crate::page::label::trimmed;
+use crate::page::names::Names;
+use crate::page::read::Run;
+use crate::row::Head;
+use crate::stats::STEAL_LIMIT;
+use crate::units::typed;
+use crate::units::{three, time};
+use std::ffi::OsStr;
+
+/// Returns the command as a user would type it.
+pub(crate) fn command(head: &Head) -> Option<String> {
+    let words: Vec<String> = head.command.iter().map(|word| typed(OsStr::new(word))).collect();
+    (!words.is_empty()).then(|| words.join(" "))
+}
+
+/// Describes the machine and the program of a run; only what its record contains.
+pub(crate) fn setting(run: &Run) -> String {
+    let Some(head) = &run.head else {
+        return format!("{} does not record the machine and the command.", run.file);
+    };
+    let mut parts = Vec::new();
+    let machine = &head.machine;
+    let cpus = machine.cpus.map(|n| format!("{n} CPU{}", if n == 1 { "" } else { "s" }));
+    let place = match (cpus, &machine.cpu_model) {
+        (Some(cpus), Some(model)) => Some(format!("{cpus} of {model}")),
+        (cpus, model) => cpus.or_else(|| model.clone()),
+    };
+    parts.extend(place.map(|place| format!("on {place}")));
+    parts.extend(machine.kernel.as_ref().map(|kernel| format!("Linux {kernel}")));
+    parts.extend(machine.hypervisor.as_ref().map(|name| format!("a guest of {name}")));
+    parts.extend(head.version.as_ref().map(|version| format!("overlock {version}")));
+    parts.extend(head.commit.as_ref().map(|commit| format!("commit {commit}")));
+    parts.extend(head.seed.map(|seed| format!("seed {seed}")));
+    let verb = if run.points.is_empty() {
+        "Run"
+    } else if is_simulated(run) {
+        "Simulated"
+    } else {
+        "Measured"
+    };
+    format!("{verb} {}.", parts.join(", "))
+}
+
+/// Returns whether virtual time was all that a run measured: the machine then made no difference.
+fn is_simulated(run: &Run) -> bool {
+    !run.points.is_empty() && run.points.iter().all(|point| point.world == "sim")
+}
+
+/// Describes how much was measured.
+pub(crate) fn extent(run: &Run) -> String {
+    let mut parts = Vec::new();
+    let plural = |n: usize, name: &str| format!("{n} {name}{}", if n == 1 { "" } else { "s" });
+    if !run.points.is_empty() {
+        parts.push(plural(run.points.len(), "point"));
+        let rounds = || run.points.iter().map(|point| point.samples.len());
+        parts.push(match (rounds().min().unwrap_or(0), rounds().max().unwrap_or(0)) {
+            (low, high) if low == high => plural(high, "round"),
+            (low, high) => format!("{low} to {high} rounds"),
+        });
+        let seconds: Vec<f64> = run.points.iter().map(|point| point.seconds).collect();
+        parts.extend(
+            crate::stats::median(&seconds)
+                .map(|s| format!("runs of about {}", trimmed(&time(1e9 * s)))),
+        );
+    }
+    if !run.timelines.is_empty() {
+        parts.push(plural(run.timelines.len(), "timeline"));
+    }
+    if parts.is_empty() { String::new() } else { format!("{}.", parts.join(", ")) }
+}
+
+/// Describes what the intervals of a run mean.
+pub(crate) fn coverage(run: &Run) -> Option<String> {
+    let measured = run.points.iter().filter(|point| !point.samples.is_empty());
+    let mut all = measured.map(|point| point.interval_coverage);
+    let first = all.next()?;
+    let least = all.fold(first, f64::min);
+    Some(if least < 0.005 {
+        "With one round an interval means nothing.".into()
+    } else {
+        format!("Low to high covers the true median with {:.0} %.", 100.0 * least)
+    })
+}
+
+/// Returns everything about a run that makes its numbers doubtful.
+pub(crate) fn doubts(run: &Run) -> Vec<String> {
+    let mut doubts = Vec::new();
+    if let Some(head) = &run.head {
+        if head.commit.as_deref().is_some_and(|commit| commit.ends_with("-dirty")) {
+            doubts.push("It was built from sources with uncommitted changes.".into());
+        }
+        if let (Some(load), Some(cpus)) = (head.machine.load_average, head.machine.cpus)
+            && load > 0.5 * cpus as f64
+            && !is_simulated(run)
+        {
+            let load = three(load);
+            doubts.push(format!("The machine was busy when it began: load average {load}."));
+        }
+    }
+    let steals = run.points.iter().map(|point| (point.steal, point));
+    if let Some((steal, point)) = steals.max_by(|a, b| a.0.total_cmp(&b.0))
+        && steal > STEAL_LIMIT
+    {
+        let share = three(100.0 * steal);
+        doubts.push(format!(
+            "The hypervisor took up to {share} % of the CPU time ({}).",
+            point.series()
+        ));
+    }
+    let few = run.points.iter().map(|point| point.samples.len()).min();
+    if let Some(few @ 1..6) = few {
+        let rounds = if few == 1 { "1 round is".into() } else { format!("{few} rounds are") };
+        doubts.push(format!("{rounds} too few for intervals of 95 %; 6 are enough."));
+    }
+    doubts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::sample::{point, program, read};
+
+    const RUN: &str = r#"{"kind":"run","version":"1.2","commit":"abc-dirty","seed":7,
+        "command":["overlock","run","--","a b"],"machine":{"cpus":2,"cpu_model":"Elbrus",
+        "kernel":"6.1","hypervisor":"KVM","load_average":1.5}}"#;
+
+    fn run(rows: &[String]) -> Run {
+        let head = RUN.replace('\n', "");
+        read(&[&[head], rows].concat()).runs.remove(0)
+    }
+
+    #[test]
+    fn a_run_is_described_from_its_record() {
+        let run = run(&[point("hybrid", 2, 1.0), point("hybrid", 4, 1.0)]);
+        let head = run.head.as_ref().unwrap();
+        assert_eq!(command(head).as_deref(), Some("overlock run -- 'a b'"));
+        let place = "2 CPUs of Elbrus, Linux 6.1, a guest of KVM, overlock 1.2, commit abc-dirty";
+        assert_eq!(setting(&run), format!("Measured on {place}, seed 7."));
+        assert_eq!(extent(&run), "2 points, 3 rounds, runs of about 500 ms.");
+        let told = "Low to high covers the true median with 75 %.";
+        assert_eq!(coverage(&run).as_deref(), Some(told));
+    }
+
+    #[test]
+    fn doubts_are_named() {
+        let run = run(&[program("hybrid", 1.0, 1.0)]);
+        assert_eq!(coverage(&run).as_deref(), Some("With one round an interval means nothing."));
+        let doubts = doubts(&run);
+        let begin = [
+            "It was built from",
+            "The machine was busy",
+            "The hypervisor took up to 10.0 %",
+            "1 round is",
+        ];
+        assert_eq!(doubts.len(), begin.len(), "{doubts:?}");
+        for (doubt, begin) in doubts.iter().zip(begin) {
+            assert!(doubt.starts_with(begin), "{doubt}");
+        }
+    }
+
+    #[test]
+    fn a_machine_that_is_not_recorded_is_said_to_be_unknown() {
+        let run = read(&[point("hybrid", 2, 1.0)]).runs.remove(0);
+        assert_eq!(setting(&run), "rows.jsonl does not record the machine and the command.");
+        assert!(doubts(&run)[0].starts_with("3 rounds are"));
+    }
+}

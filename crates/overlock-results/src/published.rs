@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Figures that others have found.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{NO_POLICY, PmTimerRule};
+
+/// Whether two figures agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Agreement {
+    /// They do.
+    Yes,
+    /// They do not.
+    No,
+    /// There is no published figure.
+    Open,
+    /// Noise hides the answer, or there were too few rounds for one.
+    Unclear,
+}
+
+/// A published figure, or one that is to be compared with a published one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// The lock, by our name.
+    pub lock: String,
+    /// The yield policy, by our name.
+    #[serde(default = "none")]
+    pub policy: String,
+    /// The rule for the PM timer; by default the first of the factors'.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timer: Option<PmTimerRule>,
+    /// vCPUs.
+    pub cpus: u32,
+    /// Nanoseconds between critical sections or reads; by default the first value in the factors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub think_ns: Option<u64>,
+    /// What was measured, by the name of our figure: `ops_per_s`, `of_1x`, ...
+    pub figure: String,
+    /// The published result; absent if none has been published.
+    #[serde(default)]
+    pub value: Option<f64>,
+    /// Its unit, if that is not the unit of our figure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
+    /// Whether less is better, as with seconds, where more is better in our figure.
+    #[serde(default)]
+    pub less_is_better: bool,
+    /// By how many percent the published figure varied.
+    #[serde(default)]
+    pub noise_percent: f64,
+    /// The point by which to divide the figure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over: Option<Over>,
+    /// The lock of ours that stands beside the published one: it takes its place, over the same
+    /// base.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub our_lock: Option<String>,
+    /// Whether direction and size agreed when this was last examined, in that order: a change fails
+    /// `--check`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pinned: Option<[Agreement; 2]>,
+    /// Why ours may differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// Where it was published.
+    pub source: String,
+}
+
+/// The point by which a figure is divided: the figure's own point, except for the fields given
+/// here.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Over {
+    /// Another lock.
+    #[serde(default)]
+    pub lock: Option<String>,
+    /// Another yield policy.
+    #[serde(default)]
+    pub policy: Option<String>,
+    /// Another rule for the PM timer.
+    #[serde(default)]
+    pub timer: Option<PmTimerRule>,
+    /// Another number of vCPUs.
+    #[serde(default)]
+    pub cpus: Option<u32>,
+    /// Whether every read-modify-write is sequentially consistent; a simulator can charge for that.
+    #[serde(default)]
+    pub seq_cst: bool,
+    /// The published result at that point.
+    #[serde(default)]
+    pub value: Option<f64>,
+}
+
+impl Published {
+    /// The published figure divided by its base: above 1 is better.
+    #[must_use]
+    pub fn ratio(&self) -> Option<f64> {
+        let value = self.value?;
+        let Some(over) = &self.over else { return Some(value) };
+        let base = over.value?;
+        Some(if self.less_is_better { base / value } else { value / base })
+    }
+}
+
+fn none() -> String {
+    NO_POLICY.into()
+}

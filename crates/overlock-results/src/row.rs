@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rows: what every measurement writes, and all that tables, checks, verdicts and pages read.
+//!
+//! A file of results is JSON Lines, one row a line, whose `kind` says which. The same code writes
+//! and reads them, so whatever reads results reads rows: fresh ones, or those of a file. Fields can
+//! be added, but are never renamed; a reader takes what it knows and leaves the rest.
+
+mod point;
+mod program;
+mod relate;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use point::{Asked, Point};
+pub use program::{Choice, LIBC, NONE, PROCESS, Programs, SampleRow, StartUp};
+pub use relate::{geomeans, relate};
+
+pub use crate::published::Agreement;
+use crate::published::Published;
+use crate::stats::Interval;
+
+/// One line of a file of results.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Row {
+    /// The first row: machine, commit and command.
+    Run(Head),
+    /// One lock at one point.
+    Point(Box<Point>),
+    /// An uncontended lock and unlock.
+    Pair(Pair),
+    /// One lock over all points.
+    Summary(Summary),
+    /// A lock or a guest that did what none may do.
+    Failure(Failure),
+    /// One bound at one place.
+    Check(Check),
+    /// A published figure beside ours.
+    Published(Box<Beside>),
+    /// Which lock to use here.
+    Advice(Advice),
+    /// Which vCPU ran where and held what.
+    Timeline(Box<TimelineRow>),
+    /// One run of a program.
+    Sample(Box<SampleRow>),
+    /// Which lock suits a program.
+    #[serde(rename = "verdict")]
+    Choice(Choice),
+    /// Any other, as it was written.
+    #[serde(untagged)]
+    Other(Value),
+}
+
+impl Row {
+    /// Returns the point, if this row is one.
+    #[must_use]
+    pub fn point(&self) -> Option<&Point> {
+        if let Self::Point(point) = self { Some(point) } else { None }
+    }
+
+    /// Reads a line.
+    ///
+    /// # Errors
+    /// What is wrong with it: it is no JSON object with a `kind`, or a field of a known kind has
+    /// another type.
+    pub fn parse(line: &str) -> Result<Self, String> {
+        let value: Value = serde_json::from_str(line).map_err(|error| {
+            // The place within the line: it is the only one.
+            let cause = error.to_string();
+            let cause = cause.split(" at line ").next().unwrap_or_default();
+            format!("{cause} at column {}", error.column())
+        })?;
+        let Some(kind) = value.get("kind").and_then(Value::as_str) else {
+            return Err("it has no kind".into());
+        };
+        let kind = kind.to_owned();
+        let mut fields = value;
+        // The tag goes; what is left is the row's own.
+        if let Some(fields) = fields.as_object_mut() {
+            fields.remove("kind");
+        }
+        use serde_json::from_value as of;
+        // What tables, charts and checks compute from is complete, or no row. Verdicts of earlier
+        // releases had other fields; nothing is computed from them.
+        let computed = match kind.as_str() {
+            "run" => of(fields).map(Self::Run),
+            "point" => of(fields).map(Self::Point),
+            "pair" => of(fields).map(Self::Pair),
+            "timeline" => of(fields).map(Self::Timeline),
+            _ => return Ok(Self::verdict(kind, fields)),
+        };
+        computed.map_err(|error| format!("its kind is {kind:?}, but {error}"))
+    }
+
+    /// Reads the fields of a row from which nothing is computed.
+    fn verdict(kind: String, mut fields: Value) -> Self {
+        fn of<T: serde::de::DeserializeOwned>(fields: &Value) -> Option<T> {
+            T::deserialize(fields).ok()
+        }
+        let known = match kind.as_str() {
+            "summary" => of(&fields).map(Self::Summary),
+            "failure" => of(&fields).map(Self::Failure),
+            "check" => of(&fields).map(Self::Check),
+            "advice" => of(&fields).map(Self::Advice),
+            "sample" => of(&fields).map(Box::new).map(Self::Sample),
+            "verdict" => of(&fields).map(Self::Choice),
+            _ => None,
+        };
+        known.unwrap_or_else(|| {
+            if let Some(fields) = fields.as_object_mut() {
+                fields.insert("kind".into(), kind.into());
+            }
+            Self::Other(fields)
+        })
+    }
+}
+
+/// The first row of a file.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Head {
+    /// The version of the command.
+    pub version: Option<String>,
+    /// The commit it was built from.
+    pub commit: Option<String>,
+    /// What was typed.
+    pub command: Vec<String>,
+    /// The seed of everything that was drawn.
+    pub seed: Option<u64>,
+    /// The machine.
+    pub machine: Machine,
+}
+
+/// The machine behind the numbers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Machine {
+    /// CPUs that the command may use.
+    pub cpus: Option<u64>,
+    /// What they call themselves.
+    pub cpu_model: Option<String>,
+    /// The kernel's release.
+    pub kernel: Option<String>,
+    /// The hypervisor underneath, if the CPU admits to one.
+    pub hypervisor: Option<String>,
+    /// Rate of the time stamp counter if it was the clock; otherwise `clock_gettime` was.
+    pub tsc_khz: Option<u64>,
+    /// Load average of the last minute when the run began.
+    pub load_average: Option<f64>,
+}
+
+impl Machine {
+    /// Whether it is the same machine, whatever its load.
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
+        Self { load_average: other.load_average, ..self.clone() } == *other
+    }
+}
+
+/// Nanoseconds of an uncontended lock and unlock.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pair {
+    /// The lock.
+    pub lock: String,
+    /// The median of all samples.
+    pub ns: Option<Interval>,
+    /// The samples, in the same order for all locks.
+    #[serde(default)]
+    pub samples: Vec<f64>,
+}
+
+/// One lock over all points.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// The lock.
+    pub lock: String,
+    /// Geometric mean over the points of throughput over that of each point's best peer.
+    pub of_best_peer: Option<Interval>,
+    /// The point at which it did worst.
+    pub worst: Option<Worst>,
+    /// Nanoseconds of an uncontended pair.
+    pub pair_ns: Option<f64>,
+    /// The lowest of Jain's indices.
+    #[serde(default)]
+    pub worst_jain: f64,
+    /// The same at points of up to 16 threads only.
+    #[serde(default)]
+    pub calm_jain: f64,
+    /// Geometric mean over the points with more than one thread.
+    pub p999_of_parking_lot: Option<f64>,
+    /// The same of the longest stall.
+    pub stall_of_parking_lot: Option<f64>,
+    /// The longest stall at any point.
+    #[serde(default)]
+    pub longest_stall_ns: f64,
+    /// The same at points of up to 16 threads only.
+    #[serde(default)]
+    pub calm_stall_ns: f64,
+}
+
+/// Where a lock did worst.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Worst {
+    /// Throughput over that of the best peer.
+    pub ratio: f64,
+    /// The point.
+    pub point: String,
+}
+
+/// Something that no lock, and no guest, may do.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Failure {
+    /// The lock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lock: Option<String>,
+    /// The point.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub point: Option<String>,
+    /// What happened.
+    pub sentence: String,
+}
+
+/// The side of its limit on which a value must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Side {
+    /// The value must be at least the limit.
+    AtLeast,
+    /// The value must be at most the limit.
+    AtMost,
+}
+
+/// The outcome of a bound. It is missed only if the whole interval lies on the wrong side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The median is on the right side.
+    Met,
+    /// The median is not, but a part of the interval is: more rounds can tell.
+    Unclear,
+    /// No part of the interval is.
+    Missed,
+}
+
+/// One bound at one place.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Check {
+    /// What is bounded.
+    pub bound: String,
+    /// The lock, where the bound is one lock's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock: Option<String>,
+    /// Where: a point, or all of them.
+    pub place: String,
+    /// On which side of the limit the value must be.
+    pub side: Side,
+    /// The limit.
+    pub limit: f64,
+    /// The value.
+    pub value: Interval,
+    /// The outcome.
+    pub verdict: Verdict,
+    /// What else is worth knowing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// A published figure beside ours.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Beside {
+    /// The experiment.
+    pub experiment: String,
+    /// The world of our figure.
+    pub world: String,
+    /// vCPUs there.
+    pub ours_cpus: u32,
+    /// pCPUs there.
+    pub ours_pcpus: u32,
+    /// What was published.
+    #[serde(flatten)]
+    pub published: Published,
+    /// The published figure in the form of ours: over its base, if it has one; more is better.
+    pub published_ratio: Option<f64>,
+    /// The effect that it shows: its distance from the value without any.
+    pub published_effect: Option<f64>,
+    /// Our figure, by rounds.
+    pub ours: Interval,
+    /// The effect that it shows.
+    pub ours_effect: f64,
+    /// The figure of the lock of ours that stands beside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Interval>,
+    /// Whether both are gains, both losses, or neither.
+    pub direction: Agreement,
+    /// Whether the effects are equally large, to within a quarter.
+    pub size: Agreement,
+}
+
+/// Which lock to use here, and why.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Advice {
+    /// The lock that the rule chooses.
+    pub lock: String,
+    /// Whether the rounds support that choice; the first versions did not say.
+    #[serde(default)]
+    pub verdict: bool,
+    /// Locks that tie with it.
+    #[serde(default)]
+    pub ties: Vec<String>,
+    /// The same for people.
+    pub sentence: String,
+}
+
+/// vCPU, state (`running`, `ready`, `halted`), pCPU, from, to.
+pub type Stint = (u32, String, Option<u32>, u64, u64);
+
+/// vCPU, lock, asked, taken, released; the last two are absent if they came after the end.
+pub type Hold = (u32, u32, u64, Option<u64>, Option<u64>);
+
+/// Which vCPU ran where, waited for which lock and held which, for a part of a run that is used for
+/// nothing else.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TimelineRow {
+    /// The world.
+    pub world: String,
+    /// The workload.
+    pub workload: String,
+    /// The lock.
+    pub lock: String,
+    /// The yield policy.
+    pub policy: String,
+    /// vCPUs.
+    pub cpus: u32,
+    /// pCPUs.
+    pub pcpus: u32,
+    /// Nanoseconds of a critical section.
+    pub cs_ns: u64,
+    /// Nanoseconds between sections.
+    pub ncs_ns: u64,
+    /// Throughput of the recorded run over the median of the others.
+    pub speed: Option<f64>,
+    /// When the recording begins, in nanoseconds of the clock that vCPUs read.
+    pub from_ns: u64,
+    /// When it ends.
+    pub to_ns: u64,
+    /// What each vCPU was doing.
+    pub stints: Vec<Stint>,
+    /// The critical sections.
+    pub holds: Vec<Hold>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_read_as_it_was_written() {
+        let value = Interval { median: 1.0, low: 0.5, high: 2.0 };
+        let rows = [
+            Row::Run(Head { seed: Some(7), ..Head::default() }),
+            Row::Pair(Pair { lock: "std".into(), ns: Some(value), samples: vec![1.0] }),
+            Row::Failure(Failure { sentence: "it lost updates".into(), ..Failure::default() }),
+            Row::Point(Box::default()),
+            Row::Other(serde_json::json!({"kind": "torture", "steps": 3})),
+        ];
+        for row in rows {
+            let line = serde_json::to_string(&row).unwrap();
+            assert_eq!(Row::parse(&line).as_ref(), Ok(&row), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_row_is_refused_and_newer_fields_are_left() {
+        assert!(Row::parse("{broken").is_err());
+        assert!(Row::parse("{\"a\":1}").unwrap_err().contains("kind"));
+        assert!(Row::parse("{\"kind\":\"pair\",\"lock\":3}").is_err());
+        let newer = Row::parse("{\"kind\":\"pair\",\"lock\":\"std\",\"ns\":null,\"colour\":1}");
+        assert!(matches!(newer, Ok(Row::Pair(_))), "{newer:?}");
+    }
+}

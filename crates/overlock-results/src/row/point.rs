@@ -1,0 +1,465 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One lock at one point, from any world: its runs, and the medians, sums and ratios that follow.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::locks::Lock;
+use crate::run::{Losses, Name, Run, Sched, Spent, WaitNs};
+use crate::stats::{Interval, Spread, coverage, median, merged};
+use crate::units::Nanos;
+use crate::{Lengths, Task};
+
+/// A point of results. Fields that a world has no answer for are absent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Point {
+    /// `threads`, `kvm`, `parked`, `sim`, `tcg`, `kvm-guest`, `xen`, `xen-pvh`, `process`.
+    pub world: String,
+    /// The workload's name; a program's command.
+    pub workload: String,
+    /// The lock.
+    pub lock: String,
+    /// The yield policy.
+    pub policy: String,
+    /// The rule for sharing the PM timer; absent if no vCPU read it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timer: Option<String>,
+    /// Threads or vCPUs.
+    pub cpus: Option<u32>,
+    /// CPUs or pCPUs that they share.
+    pub pcpus: Option<u32>,
+    /// Nanoseconds of a critical section.
+    pub cs_ns: Option<u64>,
+    /// Nanoseconds between sections.
+    pub ncs_ns: Option<u64>,
+    /// Critical sections in an operation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sections: Option<u32>,
+    /// The share of what hand-overs allow that chose the work between critical sections, if it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub contention: Option<f64>,
+    /// How lengths are spread around `cs_ns` and `ncs_ns`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lengths: Option<Lengths>,
+    /// How many locks there are to choose from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub locks_count: Option<u32>,
+    /// `cs_ns` and `ncs_ns` of the second half of each run, if they changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub then_ns: Option<[u64; 2]>,
+    /// How many times as long the first thread's sections were.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uneven: Option<u32>,
+    /// What the threads used the lock for, if not only to exclude one another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<Task>,
+    /// Whether the lock could halt: false for native ones, and for those switched off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paravirtual: Option<bool>,
+    /// How long a vCPU keeps its pCPU while others wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slice_ns: Option<u64>,
+    /// How long a vCPU spins before it reports to the host; 0 means for ever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pause_window_ns: Option<u64>,
+    /// How often running vCPUs were checked for spinning; 0 means never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sample_ns: Option<u64>,
+    /// How much longer than its slice a vCPU may run in a critical section.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grace_ns: Option<u64>,
+    /// Whether each read-modify-write was charged as a sequentially consistent one.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub seq_cst: bool,
+
+    /// Seconds of a run, as a median.
+    pub seconds: f64,
+    /// The runs; `samples[i]` is from round `i`.
+    pub samples: Vec<Run>,
+    /// Operations of all CPUs per second.
+    pub ops_per_s: Option<Interval>,
+    /// Operations of each CPU.
+    pub ops_per_cpu: Option<Spread>,
+    /// Jain's index over them.
+    pub jain: Option<f64>,
+    /// Waits: medians of each run's percentiles, and the longest of all.
+    pub wait_ns: Option<WaitNs>,
+    /// Waits of all runs by length.
+    pub wait_counts: Vec<(u64, u64)>,
+    /// The longest wait in any run, even of one that never got the lock.
+    pub longest_stall_ns: Option<u64>,
+    /// The longest wait of a writer among readers, in any run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_stall_ns: Option<u64>,
+    /// CPU seconds used in a second.
+    pub cpu_s_per_s: f64,
+    /// Events in the lock, of all runs together.
+    pub counters: BTreeMap<Name, u64>,
+    /// Probability that an interval of this row covers its true median.
+    pub interval_coverage: f64,
+    /// Share of the machine's CPU time that its own hypervisor took away.
+    pub steal: f64,
+    /// Updates under the lock that were lost: must be 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost: Option<u64>,
+
+    /// Throughput over that of the peer that is best in the other rounds, by rounds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of_best_peer: Option<Interval>,
+    /// The best peer over all rounds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub best_peer: Option<String>,
+    /// An operation of one thread without a lock, work included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub floor_ns: Option<f64>,
+    /// Throughput over that of the same with one vCPU for each pCPU, by rounds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of_1x: Option<Interval>,
+    /// Throughput over that of the same without a yield policy, by rounds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of_none: Option<Interval>,
+    /// Throughput over that of the same where vCPUs report spins and none yields, by rounds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of_report: Option<Interval>,
+    /// Throughput over that of the same under the policy round-robin, by rounds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of_robin: Option<Interval>,
+    /// Throughput over that of the same under the policy that always knows, by rounds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of_oracle: Option<Interval>,
+    /// Throughput over that of the native build of the same lock, by rounds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of_native: Option<Interval>,
+    /// Throughput over that of the native ticket lock, by rounds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of_native_ticket: Option<Interval>,
+    /// Throughput over that of hand-overs alone, which no lock of strict order can exceed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of_limit: Option<Interval>,
+    /// Reads of the PM timer over those under the rule `mutex`, by rounds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of_mutex: Option<Interval>,
+    /// Reads of the PM timer over those under the rule `refresh`, by rounds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of_refresh: Option<Interval>,
+
+    /// Stalls over 50 ms, in all runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub long_stalls: Option<u64>,
+    /// Where the lock's time went.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spent: Option<Spent>,
+    /// How the kernel scheduled the threads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sched: Option<Sched>,
+
+    /// CPU seconds in a second that were spent waiting for locks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spin_s_per_s: Option<f64>,
+    /// Seconds in a second for which vCPUs were ready without a pCPU, all together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steal_s_per_s: Option<f64>,
+    /// Seconds in a second for which vCPUs had a pCPU, but the system gave their threads no CPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_delay_s_per_s: Option<f64>,
+    /// Slices per second that ended with a preemption.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slices_per_s: Option<f64>,
+    /// Their nominal length over their actual length.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slices_of_nominal: Option<f64>,
+    /// The measured time of a halt, a kick and a wake-up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wake_ns: Option<u64>,
+    /// Whether locks published their holder and waiters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub publishes: Option<bool>,
+    /// The share of acquisitions that overtook a queue; absent for locks that never do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unfair_share: Option<f64>,
+    /// Exits of all vCPUs and runs, by kind.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub exits: BTreeMap<Name, u64>,
+    /// Yields by outcome and reason, of all runs.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub yields: BTreeMap<String, u64>,
+    /// Yields that went to the vCPU that was waited for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub yield_hits: Option<u64>,
+    /// Time of one read; absent if no vCPU read it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timer_read_ns: Option<Interval>,
+    /// Reads of the PM timer that went backwards: this must be 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timer_backwards: Option<u64>,
+
+    /// A program's own figure: how it was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metric: Option<String>,
+    /// Whether more of it is better.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub higher_is_better: Option<bool>,
+    /// Its values.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<Interval>,
+    /// The file of the preload library.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub library: Option<String>,
+    /// The lock that a program's figures are compared with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<String>,
+    /// How many times better than the baseline, by rounds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of_baseline: Option<Interval>,
+    /// With `--explain`: where the time went, in sentences.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub explanation: Vec<String>,
+}
+
+fn whole(value: f64) -> u64 {
+    value.round() as u64
+}
+
+/// What spinners and kickers asked of the host, in all runs together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Asked {
+    /// How often the host was asked whether another vCPU should run instead.
+    pub times: f64,
+    /// How often another vCPU did.
+    pub yielded: f64,
+    /// How often that is known to be the vCPU that was waited for.
+    pub hits: f64,
+}
+
+impl Point {
+    /// Computes medians and sums of the samples. `has_host` is true for vCPUs, `reads` where they
+    /// read the PM timer.
+    pub fn sum_up(&mut self, has_host: bool, reads: bool) {
+        let runs = &self.samples;
+        let each = |of: &dyn Fn(&Run) -> f64| runs.iter().map(of).collect::<Vec<_>>();
+        let mid = |of: &dyn Fn(&Run) -> f64| median(&each(of)).unwrap_or(0.0);
+        let worst = |of: &dyn Fn(&Run) -> f64| each(of).into_iter().fold(0.0, f64::max);
+        let sum = |of: &dyn Fn(&Run) -> u64| runs.iter().map(of).sum::<u64>();
+        self.seconds = mid(&|run| run.seconds);
+        self.ops_per_s = Interval::of(&each(&|run| run.ops_per_s));
+        self.ops_per_cpu = Some(Spread {
+            min: whole(mid(&|run| run.ops_per_cpu.min as f64)),
+            avg: mid(&|run| run.ops_per_cpu.avg),
+            max: whole(mid(&|run| run.ops_per_cpu.max as f64)),
+        });
+        self.jain = Some(mid(&|run| run.jain));
+        self.wait_ns = Some(WaitNs {
+            p50: whole(mid(&|run| run.wait_ns.p50 as f64)),
+            p99: whole(mid(&|run| run.wait_ns.p99 as f64)),
+            p999: whole(mid(&|run| run.wait_ns.p999 as f64)),
+            max: whole(worst(&|run| run.wait_ns.max as f64)),
+        });
+        self.wait_counts = merged(runs.iter().map(|run| &run.wait_counts[..]));
+        self.longest_stall_ns = Some(whole(worst(&Run::stall_ns)));
+        self.write_stall_ns = runs.iter().filter_map(|run| run.write_stall_ns).max();
+        self.cpu_s_per_s = mid(&|run| run.cpu_s_per_s);
+        self.counters = sums(runs, |run| &run.counters);
+        self.interval_coverage = coverage(runs.len());
+        self.steal = mid(&|run| run.steal);
+        self.lost = Some(sum(&|run| run.lost));
+        self.spent = spent(runs);
+        self.sched = sched(runs);
+        if !has_host {
+            self.long_stalls = Some(sum(&|run| run.long_stalls));
+            return;
+        }
+        self.spin_s_per_s = Some(mid(&|run| run.spin_s_per_s));
+        self.steal_s_per_s = Some(mid(&|run| run.steal_s_per_s));
+        self.run_delay_s_per_s = Some(mid(&|run| run.run_delay_s_per_s));
+        self.slices_per_s = Some(mid(&|run| run.slices_per_s));
+        self.slices_of_nominal = Some(mid(&|run| run.slices_of_nominal));
+        self.wake_ns = Some(whole(mid(&|run| run.wake_ns as f64)));
+        self.publishes = Some(runs.iter().any(|run| run.publishes));
+        self.exits = sums(runs, |run| &run.exits);
+        self.yields = sums(runs, |run| &run.yields);
+        self.yield_hits = Some(sum(&|run| run.yield_hits));
+        self.timer_read_ns = Interval::of(&each(&|run| run.timer_read_ns)).filter(|_| reads);
+        self.timer_backwards = Some(sum(&|run| run.timer_backwards));
+        let sections = f64::from(self.sections.unwrap_or(0));
+        let is_unfair = Lock::named(&self.lock).is_some_and(|lock| lock.family() == "hybrid");
+        self.unfair_share = (is_unfair && sections > 0.0).then(|| {
+            mid(&|run| {
+                let taken = run.ops_per_s * run.seconds * sections;
+                let overtook = run.counted("pv_lock_stealing") as f64;
+                if taken > 0.0 { overtook / taken } else { 0.0 }
+            })
+        });
+    }
+
+    /// One figure of every run.
+    pub fn each(&self, figure: impl Fn(&Run) -> f64) -> Vec<f64> {
+        self.samples.iter().map(figure).collect()
+    }
+
+    /// The median of a figure over the runs; nothing without runs.
+    pub fn median(&self, figure: impl Fn(&Run) -> f64) -> Option<f64> {
+        median(&self.each(figure))
+    }
+
+    /// `figure` here over that of `other`, round by round. A round in which the other's is zero is
+    /// no measurement, and left out; nothing if none is left.
+    pub fn over(&self, other: &Self, figure: impl Fn(&Run) -> f64) -> Option<Interval> {
+        Interval::of(&self.rounds_over(other, figure))
+    }
+
+    /// See [`over`](Self::over).
+    pub fn rounds_over(&self, other: &Self, figure: impl Fn(&Run) -> f64) -> Vec<f64> {
+        let pairs = self.each(&figure).into_iter().zip(other.each(&figure));
+        pairs.filter(|(_, base)| *base > 0.0).map(|(own, base)| own / base).collect()
+    }
+
+    /// Median operations per second; 0 without runs.
+    #[must_use]
+    pub fn ops(&self) -> f64 {
+        self.ops_per_s.map_or(0.0, |ops| ops.median)
+    }
+
+    /// vCPUs for each pCPU, or threads for each CPU.
+    #[must_use]
+    pub fn overcommit(&self) -> Option<f64> {
+        let (cpus, pcpus) = (self.cpus?, self.pcpus.filter(|pcpus| *pcpus > 0)?);
+        Some(f64::from(cpus) / f64::from(pcpus))
+    }
+
+    /// Seconds of all runs together.
+    #[must_use]
+    pub fn total_seconds(&self) -> f64 {
+        self.samples.iter().map(|run| run.seconds).sum()
+    }
+
+    /// What spinners and kickers asked of the host.
+    #[must_use]
+    pub fn asked(&self) -> Asked {
+        let sum = |kind: &str| -> f64 {
+            let of_kind = self.yields.iter().filter(|(code, _)| code.starts_with(kind));
+            of_kind.map(|(_, count)| *count as f64).sum()
+        };
+        let yielded = sum("directed:") + sum("plain:");
+        let hits = self.yield_hits.unwrap_or(0) as f64;
+        Asked { times: yielded + sum("stayed:"), yielded, hits }
+    }
+
+    /// The reasons of one kind of yield (`directed`, `plain`, `stayed`, `skipped`), the most
+    /// frequent first.
+    #[must_use]
+    pub fn reasons(&self, kind: &str) -> Vec<(&str, u64)> {
+        let of_kind = self.yields.iter().filter_map(|(code, count)| {
+            let (of, why) = code.split_once(':')?;
+            (of == kind).then_some((why, *count))
+        });
+        let mut reasons: Vec<_> = of_kind.collect();
+        reasons.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+        reasons
+    }
+
+    /// The losses by waiting for each lock, in all runs together.
+    #[must_use]
+    pub fn losses(&self) -> Vec<Losses> {
+        let count = self.samples.iter().map(|run| run.locks.len()).max().unwrap_or(0);
+        let mut sums = vec![Losses::default(); count];
+        for run in &self.samples {
+            for (sum, lock) in sums.iter_mut().zip(&run.locks) {
+                sum.waited_ns += lock.waited_ns;
+                sum.holder_off_ns += lock.holder_off_ns;
+                sum.next_off_ns += lock.next_off_ns;
+                sum.debtor_off_ns += lock.debtor_off_ns;
+            }
+        }
+        sums
+    }
+
+    /// What threads do here, for people.
+    #[must_use]
+    pub fn place(&self) -> String {
+        let cpus = self.cpus.unwrap_or(0);
+        let plural = if cpus == 1 { "" } else { "s" };
+        let [cs, ncs] = [self.cs_ns, self.ncs_ns].map(|ns| Nanos(ns.unwrap_or(0)));
+        format!("{cpus} thread{plural}, cs {cs}, ncs {ncs}, {}", self.shape())
+    }
+
+    /// The spread of the lengths, and anything else that is not plain.
+    #[must_use]
+    pub fn shape(&self) -> String {
+        let mut shape = self.lengths.map_or_else(String::new, |lengths| lengths.to_string());
+        if let Some(then) = self.then_ns {
+            let [cs, ncs] = then.map(Nanos);
+            shape += &format!(", then {cs}/{ncs}");
+        }
+        if let Some(locks) = self.locks_count.filter(|locks| *locks > 1) {
+            shape += &format!(", {locks} locks");
+        }
+        if let Some(times) = self.uneven.filter(|times| *times > 1) {
+            shape += &format!(", one holds {times}x");
+        }
+        shape + &self.use_of_lock()
+    }
+
+    /// What the lock is used for, if not only to exclude one another.
+    #[must_use]
+    pub fn use_of_lock(&self) -> String {
+        match self.task {
+            None => String::new(),
+            Some(Task::Read(percent)) => format!(", {percent} % reads"),
+            Some(task) => format!(", {task}"),
+        }
+    }
+
+    /// Whether this point and the other have the same workload and host, so that they take turns.
+    #[must_use]
+    pub fn takes_turns_with(&self, other: &Self) -> bool {
+        let group = |point: &Self| {
+            let Self { workload, cs_ns, ncs_ns, contention, then_ns, .. } = point;
+            (workload.clone(), *cs_ns, *ncs_ns, *contention, *then_ns, point.pcpus)
+        };
+        let shape = |point: &Self| (point.lengths, point.locks_count, point.uneven, point.task);
+        self.world == other.world && group(self) == group(other) && shape(self) == shape(other)
+    }
+}
+
+/// Sums counts by name over runs.
+fn sums<K: Clone + Ord>(
+    runs: &[Run],
+    counts: impl Fn(&Run) -> &BTreeMap<K, u64>,
+) -> BTreeMap<K, u64> {
+    let mut sums = BTreeMap::new();
+    for (name, count) in runs.iter().flat_map(counts) {
+        *sums.entry(name.clone()).or_default() += count;
+    }
+    sums
+}
+
+fn spent(runs: &[Run]) -> Option<Spent> {
+    let all: Vec<Spent> = runs.iter().filter_map(|run| run.spent).collect();
+    let mid = |of: fn(&Spent) -> f64| median(&all.iter().map(of).collect::<Vec<_>>());
+    Some(Spent {
+        held: mid(|of| of.held)?,
+        stopped: mid(|of| of.stopped)?,
+        hand_over: mid(|of| of.hand_over)?,
+        kept: mid(|of| of.kept)?,
+        unseen: mid(|of| of.unseen)?,
+        unwanted: mid(|of| of.unwanted)?,
+        turn: mid(|of| of.turn)?,
+        longest_unseen_ns: all.iter().map(|of| of.longest_unseen_ns).fold(0.0, f64::max),
+        speed: mid(|of| of.speed)?,
+    })
+}
+
+fn sched(runs: &[Run]) -> Option<Sched> {
+    let all: Vec<Sched> = runs.iter().filter_map(|run| run.sched).collect();
+    let mid = |of: fn(&Sched) -> f64| median(&all.iter().map(of).collect::<Vec<_>>());
+    let queued: Option<Vec<f64>> = all.iter().map(|of| of.queued).collect();
+    Some(Sched {
+        cpu: mid(|of| of.cpu)?,
+        system: mid(|of| of.system)?,
+        queued: queued.and_then(|queued| median(&queued)),
+        voluntary_per_s: mid(|of| of.voluntary_per_s)?,
+        involuntary_per_s: mid(|of| of.involuntary_per_s)?,
+    })
+}
