@@ -7,7 +7,6 @@
 //! compares locks.
 
 mod error;
-mod histogram;
 mod isolated;
 mod run;
 mod sample;
@@ -23,9 +22,8 @@ mod world;
 
 pub use error::Error;
 pub use isolated::{CHILD, Ended, obey, pairs, run};
-pub use run::{RunSample, RunSpec};
+pub use run::RunSpec;
 pub use sample::spacing;
-pub use sched::Sched;
 pub use steps::Mix;
 pub use subjects::{Entry, FLOOR, Origin, find, offered};
 pub use work::{DRIFT_LIMIT, Work};

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The few statistics that every measurement ends in.
 
+mod histogram;
 mod median;
 
+pub use histogram::{Histogram, Sum};
 pub use median::{CONFIDENCE, Interval, coverage, describe, geomean, median};
 
 use std::collections::BTreeMap;
@@ -52,9 +54,8 @@ pub const STALL_NS: f64 = 50e6;
 
 /// The time between two readings of what threads wait for, where stalls are found by readings.
 ///
-/// A reading preempts a worker. All of them together took 0.9 % of one CPU (median of 672 runs with
-/// 1 to 37 threads; `sched.coordinator` in the records). Stalls that people notice are ten times as
-/// long.
+/// A reading preempts a worker, and all of them together take about a hundredth of a CPU. Stalls
+/// that people notice are ten times as long.
 pub const GRAIN: Duration = Duration::from_millis(2);
 
 /// Adds counts of waits by length: each entry counts the waits that took its number of nanoseconds

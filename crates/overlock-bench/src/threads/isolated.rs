@@ -7,9 +7,10 @@
 
 use crate::clock::Stamps;
 use crate::threads::error::Error;
-use crate::threads::run::{RunSample, RunSpec};
+use crate::threads::run::RunSpec;
 use crate::threads::subjects::{self, Counted, Entry};
 use overlock_programs::{Finished, finish};
+use overlock_results::Run;
 use serde::{Deserialize, Serialize};
 use std::convert::Infallible;
 use std::io::Write;
@@ -53,7 +54,7 @@ pub enum Ended<T> {
 ///
 /// # Errors
 /// If the run could not be made.
-pub fn run(spec: RunSpec, cancelled: &AtomicBool) -> Result<Ended<RunSample>> {
+pub fn run(spec: RunSpec, cancelled: &AtomicBool) -> Result<Ended<Run>> {
     let limit = Duration::from_secs_f64(spec.seconds) + PATIENCE;
     ask(&Order::Run(spec), limit, cancelled)
 }
@@ -120,7 +121,7 @@ pub fn obey(order: &str) -> Result<Infallible> {
     unsafe { libc::_exit(0) }
 }
 
-fn run_here(spec: &RunSpec) -> Result<RunSample> {
+fn run_here(spec: &RunSpec) -> Result<Run> {
     let lock = lock(&spec.lock)?;
     let none = || Error::NoLock(format!("{} with condition variables", spec.lock));
     let run = match (spec.task.waits(), spec.counted) {
@@ -134,8 +135,8 @@ fn run_here(spec: &RunSpec) -> Result<RunSample> {
         return sample;
     }
     let counters = Counted::counters().iter();
-    let named = counters.map(|(event, count)| (event.name().to_owned(), count)).collect();
-    sample.map(|sample| RunSample { counters: named, ..sample })
+    let named = counters.map(|(event, count)| (event.name().into(), count)).collect();
+    sample.map(|sample| Run { counters: named, ..sample })
 }
 
 fn lock(name: &str) -> Result<&'static Entry> {

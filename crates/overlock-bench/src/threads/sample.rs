@@ -60,7 +60,7 @@ impl Sampling {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::threads::histogram::{self, Histogram};
+    use overlock_results::stats::Histogram;
 
     #[test]
     fn one_in_mean_operations_is_sampled() {
@@ -78,7 +78,7 @@ mod tests {
     fn sampled_percentiles_are_those_of_all_waits() {
         let mut rng = Rng::new(4);
         let mut sampling = Sampling::new(MOST, &mut rng);
-        let sampled = Histogram::new();
+        let sampled = Histogram::default();
         let mut all: Vec<u64> = (0..4_000_000).map(|_| 20 << rng.bits().leading_zeros()).collect();
         for wait in &mut all {
             *wait += rng.below(*wait);
@@ -87,9 +87,10 @@ mod tests {
             }
         }
         all.sort_unstable();
+        let sum = Histogram::sum([&sampled].into_iter());
         for (quantile, error) in [(0.5, 0.05), (0.99, 0.1), (0.999, 0.25)] {
             let truth = all[(all.len() as f64 * quantile) as usize] as f64;
-            let found = histogram::quantile([&sampled].into_iter(), quantile) as f64;
+            let found = sum.quantile(quantile) as f64;
             assert!((found / truth - 1.0).abs() < error, "{quantile}: {found} for {truth}");
         }
     }

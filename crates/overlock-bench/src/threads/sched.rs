@@ -9,27 +9,8 @@
 
 use crate::RunDelay;
 use overlock_programs::Usage;
-use serde::{Deserialize, Serialize};
+use overlock_results::Sched;
 use std::time::Instant;
-
-/// Rates over the window: CPUs and threads are averages, switches are per second.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub struct Sched {
-    /// CPUs that the threads kept busy.
-    pub cpu: f64,
-    /// CPUs that the coordinator kept busy: what its watching takes from the threads.
-    pub coordinator: f64,
-    /// CPU time of the whole process, in seconds.
-    pub cpu_seconds: f64,
-    /// CPUs that ran the kernel for them; part of `cpu`.
-    pub system: f64,
-    /// Threads that were ready to run and had no CPU; absent where the kernel doesn't tell.
-    pub queued: Option<f64>,
-    /// Switches of threads that went to sleep.
-    pub voluntary_per_s: f64,
-    /// Switches of threads that lost their CPU, or yielded it by `sched_yield`.
-    pub involuntary_per_s: f64,
-}
 
 /// The kernel's accounts at one moment.
 #[derive(Debug)]
@@ -52,7 +33,12 @@ impl Account {
         }
     }
 
-    /// Returns what has passed since `earlier`.
+    /// Returns the CPU time of the whole process since `earlier`, in seconds.
+    pub(crate) fn cpu_seconds_since(&self, earlier: &Account) -> f64 {
+        self.process.cpu_seconds - earlier.process.cpu_seconds
+    }
+
+    /// Returns what has passed since `earlier`: averages, and switches per second.
     pub(crate) fn since(&self, earlier: &Account) -> Sched {
         let seconds = (self.at - earlier.at).as_secs_f64().max(f64::MIN_POSITIVE);
         let rate = |figure: &dyn Fn(&Usage) -> f64| {
@@ -62,8 +48,6 @@ impl Account {
         };
         Sched {
             cpu: rate(&|usage| usage.cpu_seconds),
-            coordinator: (self.coordinator.cpu_seconds - earlier.coordinator.cpu_seconds) / seconds,
-            cpu_seconds: self.process.cpu_seconds - earlier.process.cpu_seconds,
             system: rate(&|usage| usage.system_seconds),
             queued: self.queued.zip(earlier.queued).map(|(now, then)| (now - then) / seconds),
             voluntary_per_s: rate(&|usage| usage.voluntary as f64),

@@ -4,13 +4,14 @@
 //! Every use is monomorphised: the worker loop is compiled once for each lock with its fast path
 //! inlined, as in an application. The table holds two function pointers per lock.
 
-use crate::threads::run::{RunSample, RunSpec};
+use crate::threads::run::RunSpec;
 use crate::threads::subject::{Monitor, Subject};
 use crate::threads::worker::{self, waits};
 use overlock::counters::Uncounted;
 use overlock::platform::{Bias, Biased, Native, Threads, Unbiased};
 use overlock::{ConstLock, Hybrid, Queued, TestAndSet, Ticket};
 use overlock_programs::thread_id;
+use overlock_results::Run;
 use std::cell::UnsafeCell;
 use std::io;
 use std::sync::PoisonError;
@@ -33,7 +34,7 @@ pub enum Origin {
 }
 
 /// Runs a lock in this process.
-type Runs = fn(&RunSpec) -> io::Result<RunSample>;
+type Runs = fn(&RunSpec) -> io::Result<Run>;
 
 /// One lock of the table.
 #[derive(Debug)]

@@ -33,8 +33,7 @@
 //! orders them.
 
 use crate::clock::Stamps;
-use crate::threads::histogram;
-use crate::threads::run::{RunSample, RunSpec};
+use crate::threads::run::RunSpec;
 use crate::threads::sample::Sampling;
 use crate::threads::sched::Account;
 use crate::threads::steps::{STEPS, Step};
@@ -43,9 +42,8 @@ use crate::threads::timeline::{self, Log, Scale, Writer};
 use crate::threads::watch::{Progress, Watch};
 use crate::threads::work::Chain;
 use overlock_programs::{CpuTimes, thread_id};
-use overlock_results::stats::{GRAIN, STALL_NS};
-use overlock_results::{Rng, seed_of};
-use std::collections::BTreeMap;
+use overlock_results::stats::{GRAIN, Histogram, STALL_NS, Spread, jain, merged};
+use overlock_results::{Rng, Run, WaitNs, seed_of};
 use std::io;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
@@ -151,7 +149,7 @@ struct Shared<C: ?Sized> {
 ///
 /// # Errors
 /// If the system won't start that many threads.
-pub(crate) fn run<S: Subject>(spec: &RunSpec) -> io::Result<RunSample> {
+pub(crate) fn run<S: Subject>(spec: &RunSpec) -> io::Result<Run> {
     let cells = spec.mixes.iter().map(|mix| mix.cells).max().unwrap_or(1);
     let cells: Vec<_> = (0..cells).map(|_| Cell::<S>::new()).collect();
     cells.iter().for_each(|cell| cell.lock.init());
@@ -163,7 +161,7 @@ fn start<C: Place>(
     spec: &RunSpec,
     cells: Vec<C>,
     work_loop: fn(&Shared<Vec<C>>, usize),
-) -> io::Result<RunSample> {
+) -> io::Result<Run> {
     let log = || if spec.logged { Log::new(spec.threads) } else { Log::default() };
     let shared = Arc::new(Shared {
         signal: Signal {
@@ -185,7 +183,7 @@ fn start<C: Place>(
 fn conduct(
     shared: Arc<Shared<dyn Place>>,
     work: Arc<dyn Fn(usize) + Send + Sync>,
-) -> io::Result<RunSample> {
+) -> io::Result<Run> {
     for index in 0..shared.spec.threads {
         let work = Arc::clone(&work);
         std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || work(index)).map(drop)?;
@@ -333,7 +331,7 @@ impl<'a> Worker<'a> {
 }
 
 /// Opens the window, watches the threads in it, and sums up.
-fn coordinate(shared: &Shared<dyn Place>) -> RunSample {
+fn coordinate(shared: &Shared<dyn Place>) -> Run {
     let Shared { signal, records, spec, .. } = shared;
     let clock = spec.clock;
     let seconds = Duration::from_secs_f64(spec.seconds);
@@ -355,7 +353,11 @@ fn coordinate(shared: &Shared<dyn Place>) -> RunSample {
         shared.cells.wake();
         records.iter().all(Record::has_finished)
     });
-    let quantile = |q| clock.to_ns(histogram::quantile(records.iter().map(|r| &r.waits), q));
+    let ns = |ticks| clock.to_ns(ticks).round() as u64;
+    let waits = Histogram::sum(records.iter().map(|record| &record.waits));
+    let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|part| ns(waits.quantile(part)));
+    let wait_counts: Vec<(u64, u64)> =
+        waits.counts().into_iter().map(|(ticks, count)| (ns(ticks), count)).collect();
     let longest = |of: fn(&Record) -> &AtomicU64| {
         records.iter().map(|record| of(record).load(Relaxed)).max().unwrap_or(0)
     };
@@ -363,37 +365,32 @@ fn coordinate(shared: &Shared<dyn Place>) -> RunSample {
     let longest_write = longest(|record| &record.longest_write).max(watch.longest_write);
     let ops: Vec<u64> = after.iter().zip(&before).map(|(after, before)| after - before).collect();
     let seconds = clock.to_ns(end - begin) / 1e9;
-    let (undrained, lost_updates) = exclusion(shared);
+    let (undrained, lost) = exclusion(shared);
     let sched = sched_after.since(&sched_before);
-    RunSample {
-        ops_per_s: ops.iter().sum::<u64>() as f64 / seconds,
-        ops,
+    let times = times_after.since(times_before);
+    Run {
         seconds,
-        sampled: records.iter().map(|record| record.sampled.load(Relaxed)).sum(),
-        wait_p50_ns: quantile(0.5),
-        wait_p99_ns: quantile(0.99),
-        wait_p999_ns: quantile(0.999),
-        wait_max_ns: clock.to_ns(longest_wait),
-        wait_counts: histogram::counts(records.iter().map(|record| &record.waits))
-            .map(|(ticks, count)| (clock.to_ns(ticks).round() as u64, count))
-            .collect(),
-        longest_stall_ns: clock.to_ns(longest_wait.max(watch.longest)),
-        write_stall_ns: (shared.cells.shares() && longest_write > 0)
-            .then(|| clock.to_ns(longest_write)),
+        ops_per_s: ops.iter().sum::<u64>() as f64 / seconds,
+        ops_per_cpu: Spread::of(&ops),
+        jain: jain(&ops),
+        ops,
+        wait_ns: WaitNs { p50, p99, p999, max: ns(longest_wait) },
+        wait_counts: merged(std::iter::once(&wait_counts[..])),
+        longest_stall_ns: Some(ns(longest_wait.max(watch.longest))),
+        write_stall_ns: (shared.cells.shares() && longest_write > 0).then(|| ns(longest_write)),
         long_stalls: watch.long_stalls,
         cpu_s_per_s: sched.cpu,
-        sched,
+        sched: Some(sched),
         spent: spec.logged.then(|| {
             let (ticks_per_ns, links_per_ns) = (clock.ticks_per_ns(), spec.links_per_ns);
             let scale = Scale { ticks_per_ns, links_per_ns };
             timeline::spent(records.iter().map(|record| &record.log), begin, end, scale)
         }),
-        disturbance: times_after.since(times_before).disturbance(sched.cpu_seconds),
-        cpu_times: times_after.since(times_before),
-        retaken: 0,
+        steal: times.steal_share(),
+        disturbance: times.disturbance(sched_after.cpu_seconds_since(&sched_before)),
         undrained,
-        lost_updates,
-        counters: BTreeMap::new(),
+        lost,
+        ..Run::default()
     }
 }
 
@@ -436,8 +433,8 @@ fn wait_until(limit: Duration, done: impl Fn() -> bool) {
 ///
 /// Returns how many threads are still at the lock, and how far the counters are off beyond the one
 /// update that each of those may be about to make.
-fn exclusion(shared: &Shared<dyn Place>) -> (usize, u64) {
-    let undrained = shared.records.iter().filter(|record| !record.has_finished()).count();
+fn exclusion(shared: &Shared<dyn Place>) -> (u32, u64) {
+    let undrained = shared.records.iter().filter(|record| !record.has_finished()).count() as u32;
     let made = |record: &Record| match shared.cells.shares() {
         true => record.written.load(Relaxed),
         false => record.progress().entered(),
@@ -445,7 +442,7 @@ fn exclusion(shared: &Shared<dyn Place>) -> (usize, u64) {
     let made: u64 = shared.records.iter().map(made).sum();
     let counted: u64 = shared.cells.updates();
     let torn: u64 = shared.records.iter().map(|record| record.torn.load(Relaxed)).sum();
-    (undrained, counted.abs_diff(made).saturating_sub(undrained as u64) + torn)
+    (undrained, counted.abs_diff(made).saturating_sub(u64::from(undrained)) + torn)
 }
 
 /// Times `pairs` uncontended lock and unlock pairs, of readers if there are any; returns

@@ -4,7 +4,7 @@
 use crate::clock::Stamps;
 use crate::threads::Error;
 use crate::threads::isolated::{self, Ended};
-use crate::threads::run::{RunSample, RunSpec};
+use crate::threads::run::RunSpec;
 use crate::threads::sample::spacing;
 use crate::threads::steps::Mix;
 use crate::threads::subjects::{self, Entry, FLOOR};
@@ -12,8 +12,7 @@ use crate::threads::work::Work;
 use crate::{Failed, Job, World};
 use overlock_programs::allowed_cpus;
 use overlock_results::locks::{Lock, READ_WRITE_PEERS};
-use overlock_results::stats::{Spread, jain};
-use overlock_results::{NO_POLICY, PmTimerRule, Run, Sched, Spent, Task, WaitNs};
+use overlock_results::{NO_POLICY, PmTimerRule, Run, Spent, Task};
 use std::sync::atomic::AtomicBool;
 
 /// How long a floor is timed: thousands of the longest operations.
@@ -68,11 +67,11 @@ impl Threads {
         }
     }
 
-    fn sample(&self, spec: RunSpec, cancel: &AtomicBool) -> Result<RunSample, Failed> {
+    fn sample(&self, spec: RunSpec, cancel: &AtomicBool) -> Result<Run, Failed> {
         match isolated::run(spec, cancel)? {
-            Ended::Well(sample) if sample.lost_updates == 0 => Ok(sample),
+            Ended::Well(sample) if sample.lost == 0 => Ok(sample),
             Ended::Well(sample) => {
-                let lost = sample.lost_updates;
+                let lost = sample.lost;
                 let times = if lost == 1 { "an update" } else { "updates" };
                 Err(Failed::Subject(format!(
                     "lost {times} ({lost}): two threads were in the critical section at once"
@@ -161,7 +160,7 @@ impl World for Threads {
             let of = logged.spent.filter(|_| sample.ops_per_s > 0.0);
             spent = of.map(|of| Spent { speed: logged.ops_per_s / sample.ops_per_s, ..of });
         }
-        Ok(Run { spent, ..run_of(sample) })
+        Ok(Run { spent, ..sample })
     }
 
     fn pairs(
@@ -183,41 +182,5 @@ impl World for Threads {
         (alone.shape.uneven, alone.host.seconds) = (1, FLOOR_SECONDS);
         alone.shape.task = Task::default();
         Some(alone)
-    }
-}
-
-fn run_of(sample: RunSample) -> Run {
-    let whole = |ns: f64| ns.round() as u64;
-    let sched = sample.sched;
-    Run {
-        seconds: sample.seconds,
-        ops_per_s: sample.ops_per_s,
-        ops_per_cpu: Spread::of(&sample.ops),
-        jain: jain(&sample.ops),
-        ops: sample.ops,
-        wait_ns: WaitNs {
-            p50: whole(sample.wait_p50_ns),
-            p99: whole(sample.wait_p99_ns),
-            p999: whole(sample.wait_p999_ns),
-            max: whole(sample.wait_max_ns),
-        },
-        wait_counts: sample.wait_counts,
-        longest_stall_ns: Some(whole(sample.longest_stall_ns)),
-        write_stall_ns: sample.write_stall_ns.map(whole),
-        cpu_s_per_s: sample.cpu_s_per_s,
-        counters: sample.counters.into_iter().map(|(name, count)| (name.into(), count)).collect(),
-        lost: sample.lost_updates,
-        steal: sample.cpu_times.steal_share(),
-        disturbance: sample.disturbance,
-        long_stalls: sample.long_stalls,
-        undrained: u32::try_from(sample.undrained).unwrap_or(u32::MAX),
-        sched: Some(Sched {
-            cpu: sched.cpu,
-            system: sched.system,
-            queued: sched.queued,
-            voluntary_per_s: sched.voluntary_per_s,
-            involuntary_per_s: sched.involuntary_per_s,
-        }),
-        ..Run::default()
     }
 }

@@ -4,12 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use hdrhistogram::Histogram;
-use overlock_results::stats::{Spread, jain};
+use overlock_results::stats::{Histogram, Spread, jain};
 use overlock_results::{Accounts, Losses, Name, Run, WaitNs};
 
 use crate::vcpus::timeline::{Log, Window, combined};
-use crate::vcpus::workload::tally::{Tally, histogram};
+use crate::vcpus::workload::tally::Tally;
 use crate::{Config, Outcome, Yields};
 
 /// What a workload counted about itself.
@@ -38,15 +37,16 @@ pub(crate) fn run_of<Y: Yields>(
     let overrun_ns = host(|vcpu| vcpu.overrun_ns) as f64 / slices.max(1) as f64;
     let nominal_ns = config.slice.as_nanos() as f64 * slices as f64;
     let slice_ns = host(|vcpu| vcpu.slice_ns) as f64;
-    let waits = waits(tallies);
+    let waits = Histogram::sum(tallies.iter().map(Tally::waits));
+    let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|part| waits.quantile(part));
     Run {
         seconds,
         ops_per_s: operations.iter().sum::<u64>() as f64 / seconds,
         ops_per_cpu: Spread::of(&operations),
         jain: jain(&operations),
         ops: operations,
-        wait_ns: percentiles(tallies, &waits),
-        wait_counts: counts(&waits),
+        wait_ns: WaitNs { p50, p99, p999, max: largest(tallies, |t| value(&t.longest_ns)) },
+        wait_counts: waits.counts(),
         longest_stall_ns: Some(largest(tallies, |t| t.longest_stall_ns(ended_ns))),
         cpu_s_per_s: share(host(|vcpu| vcpu.ran_ns)),
         spin_s_per_s: share(sum(|t| value(&t.spun_ns))),
@@ -72,41 +72,6 @@ pub(crate) fn run_of<Y: Yields>(
     }
 }
 
-/// The waits of all vCPUs together.
-fn waits(tallies: &[Tally]) -> Histogram<u32> {
-    let mut all = histogram();
-    for tally in tallies {
-        // SAFETY: the run is over, and all its vCPUs have ended.
-        unsafe { tally.add_waits_to(&mut all) };
-    }
-    all
-}
-
-fn percentiles(tallies: &[Tally], all: &Histogram<u32>) -> WaitNs {
-    let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|quantile| all.value_at_quantile(quantile));
-    WaitNs { p50, p99, p999, max: largest(tallies, |t| value(&t.longest_ns)) }
-}
-
-/// See [`Run::wait_counts`].
-fn counts(all: &Histogram<u32>) -> Vec<(u64, u64)> {
-    let mut counts: Vec<(u64, u64)> = Vec::new();
-    for step in all.iter_recorded() {
-        let ns = quarter_end(step.value_iterated_to());
-        let count = u64::from(step.count_at_value());
-        match counts.last_mut() {
-            Some(last) if last.0 == ns => last.1 += count,
-            _ => counts.push((ns, count)),
-        }
-    }
-    counts
-}
-
-/// The end of the quarter of a power of two in which `ns` is.
-fn quarter_end(ns: u64) -> u64 {
-    let quarter = 1_u64 << ns.max(1).ilog2().saturating_sub(2);
-    ns / quarter * quarter + quarter - 1
-}
-
 fn value(counter: &AtomicU64) -> u64 {
     counter.load(Relaxed)
 }
@@ -129,25 +94,4 @@ fn exits(vcpus: &[Accounts]) -> BTreeMap<Name, u64> {
         ("pm-timer", |v| v.pm_reads),
     ];
     kinds.map(|(kind, of)| (kind.into(), vcpus.iter().map(of).sum())).into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn waits_are_counted_by_quarters_of_powers_of_two_and_none_is_lost() {
-        for (ns, end) in [(0, 0), (1, 1), (5, 5), (8, 9), (9, 9), (1024, 1279), (1279, 1279)] {
-            assert_eq!(quarter_end(ns), end, "{ns}");
-        }
-        let mut all = histogram();
-        for ns in [0, 1, 100, 110, 111, 112, 5_000_000, 5_000_001] {
-            all.record(ns).unwrap();
-        }
-        let told = counts(&all);
-        let total: u64 = told.iter().map(|&(_, count)| count).sum();
-        assert_eq!(total, 8, "{told:?}");
-        assert!(told.contains(&(111, 3)) && told.contains(&(127, 1)), "{told:?}");
-        assert!(told.is_sorted() && told.last().unwrap().0 == 5_242_879, "{told:?}");
-    }
 }

@@ -29,7 +29,6 @@ use self::mix::Mix;
 pub use self::profile::Profile;
 use self::readers::Readers;
 use self::ring::Ring;
-pub use self::tally::histogram;
 use crate::Verbs;
 use crate::timeline::Window;
 use crate::vcpus::engine::{Config, Engine};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a thread leaves for the coordinator.
 
-use crate::threads::histogram::Histogram;
 use crate::threads::timeline::Log;
 use crate::threads::watch::Progress;
+use overlock_results::stats::Histogram;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64};
 
@@ -22,7 +22,6 @@ pub(super) struct Record {
     pub(super) written: AtomicU64,
     /// Updates that it saw being made while it read.
     pub(super) torn: AtomicU64,
-    pub(super) sampled: AtomicU64,
     /// The kernel's number of the thread.
     pub(super) tid: AtomicI32,
     pub(super) waits: Histogram,
@@ -38,9 +37,8 @@ impl Record {
             longest_write: AtomicU64::new(0),
             written: AtomicU64::new(0),
             torn: AtomicU64::new(0),
-            sampled: AtomicU64::new(0),
             tid: AtomicI32::new(0),
-            waits: Histogram::new(),
+            waits: Histogram::default(),
             log,
         }
     }
@@ -68,7 +66,6 @@ impl Record {
     /// Records a stamped wait.
     #[cold]
     pub(super) fn record(&self, ticks: u64, writes: bool) {
-        self.sampled.store(self.sampled.load(Relaxed) + 1, Relaxed);
         self.waits.record(ticks);
         if ticks > self.longest.load(Relaxed) {
             self.longest.store(ticks, Relaxed);

@@ -16,11 +16,12 @@
 //! have left. So a thread that sleeps through a notification has stalled until then, and is seen.
 
 use super::{Place, Shared, Stamped, Worker, start};
-use crate::threads::run::{RunSample, RunSpec};
+use crate::threads::run::RunSpec;
 use crate::threads::sample::Sampling;
 use crate::threads::steps::STEPS;
 use crate::threads::subject::{Monitor, Notify};
 use crate::threads::watch::Progress;
+use overlock_results::Run;
 use overlock_results::Task;
 use overlock_results::{Rng, seed_of};
 use std::cell::Cell;
@@ -148,7 +149,7 @@ fn groups(task: Task, threads: usize) -> usize {
 ///
 /// # Errors
 /// If the system won't start that many threads.
-pub(crate) fn run<M: Monitor>(spec: &RunSpec) -> io::Result<RunSample> {
+pub(crate) fn run<M: Monitor>(spec: &RunSpec) -> io::Result<Run> {
     let group = || Group::<M> {
         monitor: M::new(),
         counter: AtomicU64::new(0),

@@ -4,59 +4,11 @@
 //! Only that vCPU writes these values, on lines of its own, and outside critical sections. They are
 //! not part of the world: in virtual time they cost nothing.
 
-use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use hdrhistogram::Histogram;
+use overlock_results::stats::Histogram;
 
 use crate::Verbs;
-
-/// The longest wait that is distinguished from longer ones, in nanoseconds: 18 minutes.
-const WAIT_MAX_NS: u64 = 1 << 40;
-
-/// How many digits of a wait are kept: two make 128 steps per power of two, so a wait is known to
-/// within 0.8 %.
-const DIGITS: u8 = 2;
-
-/// An empty histogram of waits, which can be merged with any other.
-pub fn histogram() -> Histogram<u32> {
-    Histogram::new_with_bounds(1, WAIT_MAX_NS, DIGITS).expect("bounds that make sense")
-}
-
-/// A histogram that one vCPU fills, and that others read once it has ended.
-#[derive(Debug)]
-pub(crate) struct Waits(UnsafeCell<Histogram<u32>>);
-
-// SAFETY: `record` and `read` document who may call them and when.
-unsafe impl Sync for Waits {}
-
-impl Default for Waits {
-    fn default() -> Self {
-        Self(UnsafeCell::new(histogram()))
-    }
-}
-
-impl Waits {
-    /// Counts one value. It allocates nothing: the bounds are fixed, and what is beyond counts as
-    /// the bound.
-    ///
-    /// # Safety
-    /// Only one thread calls this, and no other thread reads meanwhile.
-    #[inline]
-    pub(crate) unsafe fn record(&self, value: u64) {
-        // SAFETY: passed on to the caller.
-        unsafe { &mut *self.0.get() }.saturating_record(value);
-    }
-
-    /// What was counted.
-    ///
-    /// # Safety
-    /// The vCPU that counts has ended, if only by force: what it was about to count may be missing.
-    pub(crate) unsafe fn read(&self) -> &Histogram<u32> {
-        // SAFETY: passed on to the caller.
-        unsafe { &*self.0.get() }
-    }
-}
 
 /// The counts of one vCPU. Only that vCPU writes.
 #[derive(Debug, Default)]
@@ -70,7 +22,7 @@ pub(crate) struct Tally {
     /// are not in `waits`.
     at_once: AtomicU64,
     /// Waits for locks, in nanoseconds.
-    waits: Waits,
+    waits: Histogram,
     /// The longest of them, exactly.
     pub(crate) longest_ns: AtomicU64,
     /// When the wait that is going on began, or the last one until it has been counted; 0 is none.
@@ -119,8 +71,7 @@ impl Tally {
     pub(crate) fn end(&self, start: Moment, end: Moment) -> u64 {
         self.waiting_since.store(0, Relaxed);
         let wait = end.now_ns.saturating_sub(start.now_ns);
-        // SAFETY: only this vCPU's program calls `end`, and the record is made when it has ended.
-        unsafe { self.waits.record(wait) };
+        self.waits.record(wait);
         add(&self.waited, 1);
         add(&self.spun_ns, wait.saturating_sub(end.away_ns - start.away_ns));
         if wait > self.longest_ns.load(Relaxed) {
@@ -136,15 +87,11 @@ impl Tally {
         add(&self.at_once, 1);
     }
 
-    /// Adds the waits of this vCPU to `all`.
-    ///
-    /// # Safety
-    /// As for [`Waits::read`].
-    pub(crate) unsafe fn add_waits_to(&self, all: &mut Histogram<u32>) {
-        // SAFETY: passed on to the caller.
-        all.add(unsafe { self.waits.read() }).expect("the same bounds");
-        let at_once = self.at_once.load(Relaxed);
-        all.saturating_record_n(0, u32::try_from(at_once).unwrap_or(u32::MAX));
+    /// The waits of this vCPU, once it has ended.
+    pub(crate) fn waits(&self) -> &Histogram {
+        let at_once = self.at_once.swap(0, Relaxed);
+        self.waits.record_n(0, u32::try_from(at_once).unwrap_or(u32::MAX));
+        &self.waits
     }
 
     /// Records a read of the PM timer that went from `start` until now.
@@ -169,26 +116,4 @@ impl Tally {
 #[inline]
 pub(crate) fn add(counter: &AtomicU64, value: u64) {
     counter.store(counter.load(Relaxed) + value, Relaxed);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_wait_is_known_to_one_percent_and_none_is_lost() {
-        let waits = Waits::default();
-        let values = (0..40).flat_map(|bit| [1_u64 << bit, (1 << bit) + (1 << bit) / 3]);
-        for value in values.chain([0, u64::MAX]) {
-            // SAFETY: one thread.
-            unsafe { waits.record(value) };
-            // SAFETY: one thread.
-            let read = unsafe { waits.read() };
-            let found = read.value_at_quantile(read.quantile_below(value.min(WAIT_MAX_NS)));
-            let off = found.abs_diff(value.min(WAIT_MAX_NS));
-            assert!(off <= value / 100 + 1, "{value} became {found}");
-        }
-        // SAFETY: one thread.
-        assert_eq!(unsafe { waits.read() }.len(), 82);
-    }
 }
