@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `flags` | libc's own word: bit 0 process-shared, bit 1 `CLOCK_MONOTONIC`; bit 31 [`CLAIMED`] |
 //! | `sequence` | advanced by every signal and broadcast that may find a sleeper; the futex word |
-//! | `waiters` | fork generation (32 bits), count (31; signals under way count too), `destroy` waits (1) |
+//! | `waiters` | whose waiters these are (32 bits), count (31; signals under way count too), `destroy` waits (1) |
 //! | `numbered` | the number of waits so far |
 //! | `awake` | how many of those, from the first on, are known to be awake |
 //!
@@ -64,6 +64,12 @@
 //!
 //! **A cancelled waiter uses up no signal**: it passes one on, needed or not.
 //!
+//! **A forked child has no waiters of its parent**, unless both see the memory. So the count says
+//! of how many forks its process was the child. Another process that finds waiters there asks the
+//! kernel whether its memory is private, and then forgets them. Otherwise they are there, and the
+//! count is [`EVERYBODYS`] from then on, whether or not the program has said that processes share
+//! the condition variable. As under libc, a signal then reaches only those that it was said of.
+//!
 //! # What stays libc's
 //!
 //! A process-shared condition variable is libc's, because the processes that share it need not run
@@ -84,6 +90,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use libc::{EINVAL, EPERM, ETIMEDOUT, c_int, clockid_t, pthread_cond_t, pthread_mutex_t, timespec};
+use overlock::platform::maps;
 use overlock::platform::syscall::syscall;
 
 use crate::counters::{self, Event};
@@ -106,6 +113,10 @@ const DESTROYING: u64 = 1;
 const ONE: u64 = 2;
 /// In `waiters`: the bits of the count.
 const COUNT: u64 = 0xffff_fffe;
+/// In `waiters`: the bits that say whose they are.
+const WHOSE: u64 = !(COUNT | DESTROYING);
+/// In `waiters`: they are of several processes.
+const EVERYBODYS: u64 = WHOSE;
 
 /// In place of a clock: no deadline. The same in block.c.
 const UNTIMED: clockid_t = -1;
@@ -204,23 +215,34 @@ impl Cond {
         claimed.map(|_| ()).map_err(|_| EINVAL)
     }
 
+    /// Whether the waiters counted here are those of a process that this one was forked from.
+    fn are_gone(&self, waiters: u64) -> bool {
+        let is_mine = [EVERYBODYS, generation()].contains(&(waiters & WHOSE));
+        !is_mine && maps::is_private(self.as_ptr().addr())
+    }
+
     /// W1, and before S2. In a forked child, the parent's waiters are not counted.
     fn register(&self) {
-        let generation = u64::from(choice::generation()) << 32;
         let _ = self.waiters().fetch_update(Relaxed, Relaxed, |waiters| {
-            let is_ours = waiters & !(COUNT | DESTROYING) == generation;
-            Some(if is_ours { waiters + ONE } else { generation | ONE })
+            let whose = waiters & WHOSE;
+            Some(if waiters & COUNT == 0 && whose != EVERYBODYS || self.are_gone(waiters) {
+                generation() | ONE
+            } else if whose == generation() {
+                waiters + ONE
+            } else {
+                (EVERYBODYS | waiters) + ONE
+            })
         });
     }
 
     /// W5, S4. The condition variable may no longer exist afterwards.
     fn deregister(&self) {
         let waiters = core::ptr::from_ref(self.waiters());
-        let operation = self.operation(libc::FUTEX_WAKE);
         // ORDERING: Release → the Acquire in `destroy`, which may reuse the memory.
         let before = self.waiters().fetch_sub(ONE, Release);
         if before & (COUNT | DESTROYING) == ONE | DESTROYING {
-            futex(waiters.cast(), operation, i32::MAX as u32);
+            // Of any process: `destroy` sleeps there in the same way.
+            futex(waiters.cast(), libc::FUTEX_WAKE, i32::MAX as u32);
         }
     }
 
@@ -253,6 +275,11 @@ impl Cond {
         }
         self.deregister();
     }
+}
+
+/// How many forks lie behind this process, in its place in `waiters`.
+fn generation() -> u64 {
+    u64::from(choice::generation()) << 32
 }
 
 /// Calls a futex operation without a timeout and returns its result.
@@ -426,14 +453,12 @@ pub(crate) unsafe fn destroy(cond: *mut pthread_cond_t) -> c_int {
         // SAFETY: the caller's.
         return unsafe { real::cond_destroy(cond.as_ptr()) };
     }
-    let generation = u64::from(choice::generation()) << 32;
     // ORDERING: Acquire ← the Release in `deregister`; every waiter has left before the memory is
     // reused.
     let mut waiters = cond.waiters().fetch_or(DESTROYING, Acquire);
-    // Waiters of the process that this one was forked from are not here to leave.
-    while waiters & COUNT != 0 && waiters & !(COUNT | DESTROYING) == generation {
+    while waiters & COUNT != 0 && !cond.are_gone(waiters) {
         let count = (waiters | DESTROYING) as u32;
-        futex(core::ptr::from_ref(cond.waiters()).cast(), cond.operation(libc::FUTEX_WAIT), count);
+        futex(core::ptr::from_ref(cond.waiters()).cast(), libc::FUTEX_WAIT, count);
         // ORDERING: as above.
         waiters = cond.waiters().load(Acquire);
     }

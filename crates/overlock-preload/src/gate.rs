@@ -3,7 +3,8 @@
 //!
 //! Some threads must not, or can't, join the queue of a lock:
 //!
-//! * real-time threads, which POSIX requires to be served by priority;
+//! * real-time threads, which POSIX requires to be served by priority, and of which those with a
+//!   deadline lose their budget by a yield;
 //! * threads that can be cancelled at any instruction, and would leave their place behind;
 //! * threads beyond the number that a lock word can name (`numbers.rs`).
 //!
@@ -124,7 +125,7 @@ fn is_realtime() -> bool {
     // SAFETY: no memory is passed.
     let now = unsafe { syscall(libc::SYS_sched_getscheduler, [0; 6]) };
     let now = now as libc::c_int & !libc::SCHED_RESET_ON_FORK;
-    let is_realtime = now == libc::SCHED_FIFO || now == libc::SCHED_RR;
+    let is_realtime = [libc::SCHED_FIFO, libc::SCHED_RR, libc::SCHED_DEADLINE].contains(&now);
     policy.set(POLICY_CALLS << 1 | u32::from(is_realtime));
     is_realtime
 }

@@ -601,6 +601,67 @@ CASE(no_broadcast_is_lost)
 }
 
 /* A wait that is refused leaves both objects as they were: here a condition variable that libc and we could use. */
+/* Memory of two processes, one of which forgets to say so of the mutex, or of the condition variable. */
+static struct gate *forgetful(int mutex, int cond)
+{
+	struct gate *gate = shared_memory(sizeof(*gate));
+	pthread_mutexattr_t of_mutex;
+	pthread_condattr_t of_cond;
+
+	EQ(pthread_mutexattr_init(&of_mutex), 0);
+	EQ(pthread_mutexattr_setpshared(&of_mutex, mutex), 0);
+	EQ(pthread_mutex_init(&gate->mutex, &of_mutex), 0);
+	EQ(pthread_condattr_init(&of_cond), 0);
+	EQ(pthread_condattr_setpshared(&of_cond, cond), 0);
+	EQ(pthread_cond_init(&gate->cond, &of_cond), 0);
+	return gate;
+}
+
+/* The parent takes each permit that its child gives it, however it learns of it. */
+static void take_permits_of_a_child(struct gate *gate, long poll_ms)
+{
+	pid_t child = fork();
+
+	for (int i = 0; child == 0 && i < 20; i++) {
+		pause_ms(5);
+		EQ(pthread_mutex_lock(&gate->mutex), 0);
+		gate->permits++;
+		EQ(pthread_mutex_unlock(&gate->mutex), 0);
+		/* Without the mutex: a release reaches no waiter of the other process, under libc either. */
+		EQ(pthread_cond_signal(&gate->cond), 0);
+	}
+	if (child == 0)
+		_exit(0);
+	for (int i = 0; i < 20; i++) {
+		EQ(pthread_mutex_lock(&gate->mutex), 0);
+		while (gate->permits == 0) {
+			struct timespec at = in_ms(CLOCK_REALTIME, poll_ms);
+			int error = pthread_cond_timedwait(&gate->cond, &gate->mutex, &at);
+
+			CHECK(error == 0 || (error == ETIMEDOUT && poll_ms < 1000));
+		}
+		gate->permits--;
+		EQ(pthread_mutex_unlock(&gate->mutex), 0);
+	}
+	expect_success(child);
+	EQ(pthread_cond_destroy(&gate->cond), 0);
+}
+
+CASE(a_child_signals_where_the_mutex_is_not_said_to_be_shared)
+{
+	take_permits_of_a_child(forgetful(PTHREAD_PROCESS_PRIVATE, PTHREAD_PROCESS_SHARED), 60000);
+}
+
+CASE(a_child_signals_where_the_condition_is_not_said_to_be_shared)
+{
+	take_permits_of_a_child(forgetful(PTHREAD_PROCESS_SHARED, PTHREAD_PROCESS_PRIVATE), 10);
+}
+
+CASE(a_child_signals_where_nothing_is_said_to_be_shared)
+{
+	take_permits_of_a_child(forgetful(PTHREAD_PROCESS_PRIVATE, PTHREAD_PROCESS_PRIVATE), 10);
+}
+
 CASE(a_refused_wait_changes_nothing)
 {
 	pthread_condattr_t attributes;

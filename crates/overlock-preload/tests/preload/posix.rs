@@ -115,6 +115,7 @@ sources! {
     robust_inheriting_and_shared: conforms_and_passes_on("special.c");
     spin_locks: conforms_and_passes_on("spin.c");
     read_write_locks: conforms_and_passes_on("rwlock.c");
+    real_time_threads: conforms_and_passes_on("realtime.c");
     barriers: conforms_and_passes_on("barrier.c");
     c11: conforms_and_passes_on("c11.c");
     calls_that_stay_libcs: conforms_and_passes_on("passed_on.c");

@@ -6,6 +6,9 @@
 //! milliseconds, where a thread that halts would have been let in as soon as it was woken: it had
 //! used less than its share.
 //!
+//! A real-time thread does not yield: to one of another priority it can't, and one with a deadline
+//! (sched(7)) would lose the rest of its budget.
+//!
 //! Nothing tells beforehand who will run. So each yield is timed, and two long ones of this process
 //! in a row, with no short one between, are taken as yields to strangers: beside two threads that
 //! compute, on two processors, half of all yields are long, and where many own threads yield to
@@ -35,8 +38,19 @@ struct Yields {
     paused_until_ns: AtomicU64,
 }
 
-/// Lets another thread have the processor.
+/// Whether the calling thread is a real-time one.
+fn is_realtime() -> bool {
+    // SAFETY: no memory is passed.
+    let policy = unsafe { syscall(libc::SYS_sched_getscheduler, [0; 6]) };
+    let policy = policy as libc::c_int & !libc::SCHED_RESET_ON_FORK;
+    [libc::SCHED_FIFO, libc::SCHED_RR, libc::SCHED_DEADLINE].contains(&policy)
+}
+
+/// Lets another thread have the processor, unless this is a real-time thread.
 pub(super) fn yield_now() {
+    if is_realtime() {
+        return;
+    }
     let since = now_ns();
     // SAFETY: no arguments, no memory.
     unsafe { syscall(libc::SYS_sched_yield, [0; 6]) };
