@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Threads that are stepped: each makes one call when told, and the kernel says which are blocked.
+//! Threads of this process that are stepped.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-use crate::model::{Call, End, Outcome, Thread};
+use super::machine::Machine;
+use super::model::{Call, End, Outcome, Thread};
 
 /// The name of stepped threads, whose panics are results.
 pub(crate) const STEPPED: &str = "stepped";
@@ -16,34 +17,6 @@ pub(crate) const STEPPED: &str = "stepped";
 pub(crate) trait Subject: Send + Sync + 'static {
     /// Makes a call. A closure that is to stay asks `stay` how to end.
     fn call(&self, thread: Thread, call: Call, stay: &mut dyn FnMut() -> End) -> Outcome;
-}
-
-/// Threads that make calls.
-pub(crate) trait Machine {
-    fn start(&mut self, thread: Thread, call: Call);
-    /// What has returned since the last question.
-    fn returned(&mut self) -> Vec<(Thread, Outcome)>;
-    /// The directory in which the kernel tells of a thread.
-    fn status(&self, thread: Thread) -> String;
-
-    /// Whether all of these threads were asleep at one moment: each was asleep at its second look,
-    /// and had not run since the first, and all first looks were before all second ones.
-    fn are_asleep(&self, threads: &[Thread]) -> bool {
-        let look = || -> Option<Vec<u64>> {
-            threads.iter().map(|&thread| switches_of_sleeper(&self.status(thread))).collect()
-        };
-        look().is_some_and(|first| look() == Some(first))
-    }
-}
-
-/// How often a thread has gone to sleep, if it is asleep.
-fn switches_of_sleeper(directory: &str) -> Option<u64> {
-    let status = fs::read_to_string(format!("{directory}/status")).ok()?;
-    let field = |name| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-    if !field("State:")?.starts_with('S') {
-        return None;
-    }
-    field("voluntary_ctxt_switches:")?.parse().ok()
 }
 
 /// Threads of this process.

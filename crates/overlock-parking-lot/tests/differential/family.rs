@@ -147,10 +147,12 @@ impl<F: Family> Locks<F> {
     pub(crate) fn new(kinds: &[Kind]) -> Self {
         let lock = |kind: &Kind| {
             UnsafeCell::new(match kind {
-                Kind::Mutex => AnyLock::Mutex(lock_api::Mutex::from_raw(F::Mutex::INIT, ())),
+                Kind::Mutex | Kind::ErrorCheck => {
+                    AnyLock::Mutex(lock_api::Mutex::from_raw(F::Mutex::INIT, ()))
+                }
                 Kind::Fair => AnyLock::Fair(F::Fair::INIT),
                 Kind::Reentrant => AnyLock::Reentrant(RawReentrantMutex::INIT),
-                Kind::Rw => AnyLock::Rw(F::RwLock::INIT),
+                _ => AnyLock::Rw(F::RwLock::INIT),
             })
         };
         let locks = kinds.iter().map(lock).collect();
@@ -369,7 +371,7 @@ impl<F: Family> Subject for Locks<F> {
             Call::NotifyAll => Outcome::Count(F::notify_all(&self.condvar)),
             Call::Once(is_forced, end) => self.once(is_forced, end, stay),
             Call::OnceState => Outcome::Count(F::state(&self.once)),
-            Call::Leave(_) => unreachable!("ends the closure"),
+            Call::Leave(_) | Call::Barrier => unreachable!("no call of a lock"),
         }
     }
 }

@@ -3,13 +3,15 @@
 //!
 //! Threads are stepped: each makes a call when told. The specification in `model.rs` says what may
 //! return, and what may block. It accepts parking_lot, and after most steps it allows one outcome
-//! only; after the others, one of several waiters wins, or a deadline passes or does not. So what it
-//! accepts of ours is what parking_lot might do.
+//! only; after the others, one of several waiters wins, or a deadline passes or does not. So what
+//! it accepts of ours is what parking_lot might do.
 //!
 //! `OVERLOCK_SEED=N` runs one seed again, and `OVERLOCK_PROGRAMS=N` so many.
 
+mod calls;
 mod driver;
 mod family;
+mod machine;
 mod model;
 mod program;
 mod twins;
@@ -17,8 +19,9 @@ mod twins;
 use std::any::type_name;
 use std::{env, panic, thread};
 
-use driver::{Machine, STEPPED, Threads};
+use driver::{STEPPED, Threads};
 use family::{Family, Locks};
+use machine::Machine;
 use model::Kind::{Fair, Mutex, Reentrant, Rw};
 use program::{Cast, THREADS, run, shrink};
 
@@ -27,8 +30,15 @@ family!(Theirs, parking_lot);
 
 const STEPS: usize = 40;
 const GIVES: bool = cfg!(feature = "send_guard");
-const RW: Cast =
-    Cast { name: "rwlock", kinds: &[Rw, Rw], has_once: false, has_condvar: false, gives: GIVES };
+const RW: Cast = Cast {
+    name: "rwlock",
+    kinds: &[Rw, Rw],
+    has_once: false,
+    has_condvar: false,
+    has_barrier: false,
+    is_posix: false,
+    gives: GIVES,
+};
 const MUTEX: Cast = Cast { name: "mutex", kinds: &[Mutex, Mutex], has_condvar: true, ..RW };
 const FAIR: Cast = Cast { name: "fair", kinds: &[Fair, Fair], ..RW };
 const REENTRANT: Cast = Cast { name: "reentrant", kinds: &[Reentrant, Reentrant], ..RW };

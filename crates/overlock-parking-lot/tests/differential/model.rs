@@ -1,124 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A sequential specification of locks, a condition variable and a once: which results each call may
-//! have, and which threads may be blocked.
+//! A sequential specification of locks, a condition variable, a once and a barrier: which results
+//! each call may have, and which threads may be blocked.
 //!
 //! # State
-//! Who holds what, who waits for what, and what has returned since the last call. A call changes the
-//! state by [`State::begin`]. What threads then do by themselves are [`State::steps`]: a waiter gets
-//! its lock, or its deadline passes. Where several steps are possible, such as two waiters of which
-//! one can win, all of them are followed. A state in which threads may rest is [settled](State::is_settled):
-//! no thread is left waiting for what it could have.
+//! Who holds what, who waits for what, and what has returned since the last call. A call changes
+//! the state by [`State::begin`]. What threads then do by themselves are [`State::steps`]: a waiter
+//! gets its lock, or its deadline passes. Where several steps are possible, such as two waiters of
+//! which one can win, all of them are followed. A state in which no thread is left waiting for what
+//! it could have is [at rest](State::is_at_rest).
 
 use std::collections::HashSet;
 
-pub(crate) type Thread = usize;
-pub(crate) type Lock = usize;
-
-/// What a lock is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
-    Mutex,
-    Fair,
-    Reentrant,
-    /// Readers do not pass a writer that waits for other readers.
-    Rw,
-}
-
-impl Kind {
-    pub(crate) fn is_rw(self) -> bool {
-        self == Self::Rw
-    }
-}
-
-/// How a lock is held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Mode {
-    Read,
-    Upgradable,
-    Write,
-}
-
-/// How a lock is wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Want {
-    Read,
-    Recursive,
-    Upgradable,
-    Write,
-    Upgrade,
-}
-
-impl Want {
-    pub(crate) fn mode(self) -> Mode {
-        match self {
-            Self::Read | Self::Recursive => Mode::Read,
-            Self::Upgradable => Mode::Upgradable,
-            Self::Write | Self::Upgrade => Mode::Write,
-        }
-    }
-}
-
-/// How long a call waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum By {
-    /// For ever.
-    Ever,
-    /// It is a call that does not wait.
-    Try,
-    /// Its deadline has passed already.
-    Past,
-    /// Its deadline passes before the next call.
-    Soon,
-    /// Its deadline passes some calls later.
-    Later,
-    /// Its deadline is an hour away.
-    Hour,
-}
-
-/// How a closure ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum End {
-    Returns,
-    Panics,
-    /// It runs until [`Call::Leave`].
-    Stays,
-}
-
-/// What a thread is told to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Call {
-    Acquire(Lock, Want, By),
-    Release(Lock, Mode, bool),
-    Downgrade(Lock, Mode, Mode),
-    /// Releases a lock, and takes it again, before or after those that wait.
-    Bump(Lock, Mode),
-    IsLocked(Lock),
-    IsLockedExclusive(Lock),
-    /// So many more read locks at once, none of which waits, and their releases.
-    ManyReads(Lock, usize),
-    /// What the thread holds is another thread's to release.
-    Give(Thread, Lock, Mode),
-    /// The two locks trade places.
-    Swap,
-    Wait(Lock, By),
-    NotifyOne,
-    NotifyAll,
-    Once(bool, End),
-    Leave(End),
-    OnceState,
-}
-
-/// What a call has returned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Outcome {
-    Done,
-    /// False, none, or an error that says so.
-    Refused,
-    Count(usize),
-    Panicked,
-    /// A closure runs, and stays.
-    Entered,
-}
+pub(crate) use super::calls::{By, Call, End, Kind, Lock, Mode, Outcome, Thread, Want};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Hold {
@@ -134,6 +27,7 @@ enum On {
     /// A waiter for the condition takes its mutex again, and will then return this.
     Mutex(Lock, Outcome),
     Once(bool, End),
+    Barrier,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -159,6 +53,8 @@ pub(crate) enum Once {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct State {
     pub(crate) kinds: &'static [Kind],
+    /// Calls are those of pthread, whose notifications return no counts and are any waiter's.
+    is_posix: bool,
     pub(crate) holds: Vec<Hold>,
     /// In the order in which they came.
     waiters: Vec<Waiter>,
@@ -168,8 +64,8 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(kinds: &'static [Kind]) -> Self {
-        Self { kinds, holds: vec![], waiters: vec![], once: Once::New, returned: vec![] }
+    pub(crate) fn new(kinds: &'static [Kind], is_posix: bool) -> Self {
+        Self { kinds, is_posix, holds: vec![], waiters: vec![], once: Once::New, returned: vec![] }
     }
 
     pub(crate) fn waits(&self, thread: Thread) -> bool {
@@ -187,6 +83,10 @@ impl State {
         self
     }
 
+    pub(crate) fn at_barrier(&self) -> usize {
+        self.waiters.iter().filter(|waiter| waiter.on == On::Barrier).count()
+    }
+
     /// How often a lock is held in a mode.
     pub(crate) fn held(&self, lock: Lock, mode: Mode) -> usize {
         self.holds.iter().filter(|hold| (hold.lock, hold.mode) == (lock, mode)).count()
@@ -194,11 +94,13 @@ impl State {
 
     /// Whether readers stay out for a writer that waits for others of them.
     fn is_barred(&self, lock: Lock) -> bool {
-        self.waiters.iter().any(|waiter| match waiter.on {
-            On::Lock(of, Want::Upgrade) => of == lock,
-            On::Lock(of, Want::Write) => of == lock && waiter.bars,
-            _ => false,
-        })
+        let waiters = || self.waiters.iter();
+        self.kinds[lock] != Kind::ReadersFirst
+            && waiters().any(|waiter| match waiter.on {
+                On::Lock(of, Want::Upgrade) => of == lock,
+                On::Lock(of, Want::Write) => of == lock && waiter.bars,
+                _ => false,
+            })
     }
 
     /// Whether a waiter can have its lock.
@@ -208,6 +110,7 @@ impl State {
             On::Lock(lock, want) => (lock, want),
             On::Mutex(lock, _) => (lock, Want::Write),
             On::Once(..) => return !matches!(self.once, Once::Runs(..)),
+            On::Barrier => return self.at_barrier() == 2,
             On::Condvar(_) => return false,
         };
         let others = || (0..self.waiters.len()).filter(|&other| other != index);
@@ -232,8 +135,8 @@ impl State {
         }
     }
 
-    /// Whether a waiter has to get its lock. parking_lot wakes the writer alone where both that and a
-    /// recursive reader behind it could go on.
+    /// Whether a waiter has to get its lock. parking_lot wakes the writer alone where both that and
+    /// a recursive reader behind it could go on.
     fn must(&self, index: usize) -> bool {
         let waiter = self.waiters[index];
         let may_stay = |lock| waiter.was_blocked && self.is_barred(lock);
@@ -243,7 +146,7 @@ impl State {
     /// Whether a writer shuts later readers out from now on.
     fn can_bar(&self, index: usize) -> bool {
         let On::Lock(lock, Want::Write) = self.waiters[index].on else { return false };
-        self.kinds[lock] == Kind::Rw
+        matches!(self.kinds[lock], Kind::Rw | Kind::WritersFirst)
             && self.held(lock, Mode::Write) + self.held(lock, Mode::Upgradable) == 0
             && self.held(lock, Mode::Read) > 0
             && !self.is_barred(lock)
@@ -285,6 +188,11 @@ impl State {
                 self.ret(thread, outcome)
             }
             On::Once(is_forced, end) => self.run(thread, is_forced, end),
+            On::Barrier => {
+                let other = self.waiters.iter().position(|waiter| waiter.on == On::Barrier);
+                let other = self.waiters.remove(other.expect("another one")).thread;
+                self.ret(thread, Outcome::Count(1)).ret(other, Outcome::Done)
+            }
             On::Condvar(_) => unreachable!("a condition is not granted"),
         }
     }
@@ -311,17 +219,19 @@ impl State {
         }
     }
 
+    fn waits_for_condition(&self) -> impl Iterator<Item = usize> {
+        let waits = |index: &usize| matches!(self.waiters[*index].on, On::Condvar(_));
+        (0..self.waiters.len()).filter(waits)
+    }
+
     /// Waiters for the condition join those for their mutex.
     fn notify(&mut self, most: usize) -> usize {
-        let waits = |waiter: &Waiter| matches!(waiter.on, On::Condvar(_));
-        let mut count = 0;
-        while count < most
-            && let Some(index) = self.waiters.iter().position(waits)
-        {
-            self.leave_condition(index, Outcome::Done);
-            count += 1;
+        let waiting = self.waits_for_condition().count().min(most);
+        for _ in 0..waiting {
+            let longest = self.waits_for_condition().next();
+            self.leave_condition(longest.expect("counted"), Outcome::Done);
         }
-        count
+        waiting
     }
 
     fn leave_condition(&mut self, index: usize, outcome: Outcome) {
@@ -335,7 +245,20 @@ impl State {
     /// The states in which a call may leave its thread at first.
     pub(crate) fn begin(mut self, thread: Thread, call: Call) -> Vec<Self> {
         let yes = |is_so| if is_so { Outcome::Done } else { Outcome::Refused };
+        let holds = |lock| Hold { thread, lock, mode: Mode::Write };
         let outcome = match call {
+            Call::Acquire(lock, _, by)
+                if self.kinds[lock].knows_holder()
+                    && by != By::Try
+                    && self.holds.contains(&holds(lock)) =>
+            {
+                Outcome::Wrong
+            }
+            Call::Release(lock, ..)
+                if self.kinds[lock].knows_releaser() && !self.holds.contains(&holds(lock)) =>
+            {
+                Outcome::Wrong
+            }
             Call::Acquire(lock, want, by) => {
                 self.wait(thread, On::Lock(lock, want), by);
                 if matches!(by, By::Try | By::Past) && !self.can(self.waiters.len() - 1) {
@@ -388,10 +311,26 @@ impl State {
                     return vec![self];
                 }
             }
+            Call::NotifyOne if self.is_posix && self.waits_for_condition().next().is_some() => {
+                let one = |index| {
+                    let mut state = self.clone();
+                    state.leave_condition(index, Outcome::Done);
+                    state.ret(thread, Outcome::Done)
+                };
+                return self.waits_for_condition().map(one).collect();
+            }
+            Call::NotifyAll | Call::NotifyOne if self.is_posix => {
+                self.notify(usize::MAX);
+                Outcome::Done
+            }
             Call::NotifyOne => yes(self.notify(1) == 1),
             Call::NotifyAll => Outcome::Count(self.notify(usize::MAX)),
             Call::Once(is_forced, end) => {
                 self.wait(thread, On::Once(is_forced, end), By::Ever);
+                return vec![self];
+            }
+            Call::Barrier => {
+                self.wait(thread, On::Barrier, By::Ever);
                 return vec![self];
             }
             Call::Leave(end) => {
@@ -444,7 +383,7 @@ impl State {
     }
 
     /// Whether all threads may rest.
-    pub(crate) fn is_settled(&self) -> bool {
+    pub(crate) fn is_at_rest(&self) -> bool {
         (0..self.waiters.len()).all(|index| {
             let waiter = self.waiters[index];
             let is_due = matches!(waiter.by, By::Past | By::Soon)

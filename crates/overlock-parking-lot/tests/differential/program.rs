@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use std::thread;
 use std::time::Duration;
 
-use crate::driver::Machine;
-use crate::model::{By, Call, End, Hold, Kind, Lock, Mode, Once, Outcome, State, Thread, Want};
+use super::machine::Machine;
+use super::model::{By, Call, End, Hold, Kind, Lock, Mode, Once, Outcome, State, Thread, Want};
 
 /// Threads of a program. One more makes no calls but the last ones, so it never waits.
 pub(crate) const THREADS: usize = 4;
@@ -25,6 +25,9 @@ pub(crate) struct Cast {
     pub(crate) kinds: &'static [Kind],
     pub(crate) has_once: bool,
     pub(crate) has_condvar: bool,
+    pub(crate) has_barrier: bool,
+    /// Calls are those of pthread.
+    pub(crate) is_posix: bool,
     /// Whether another thread may release what one has taken.
     pub(crate) gives: bool,
 }
@@ -82,6 +85,9 @@ impl Random {
             15..17 if cast.has_once => Call::Once(self.below(2) == 0, end),
             17..19 if cast.has_once => Call::Leave(end),
             19 if cast.has_once => Call::OnceState,
+            20 if cast.has_barrier => Call::Barrier,
+            21 if cast.kinds[lock].knows_releaser() => Call::Release(lock, Mode::Write, false),
+            _ if is_rw && cast.is_posix => Call::Acquire(lock, self.of(&[Read, Write]), by),
             _ if is_rw => {
                 Call::Acquire(lock, self.of(&[Read, Recursive, Upgradable, Write, Upgrade]), by)
             }
@@ -90,10 +96,8 @@ impl Random {
     }
 }
 
-/// Whether a program may make a call: it releases what is held, and never waits so that it can't end.
-///
-/// A thread waits for ever only for a lock beyond all that it holds, and for a closure when it holds
-/// nothing.
+/// Whether a program may make a call: it releases what is held, and can always end. So a thread
+/// waits for ever only for a lock beyond all that it holds, and for a closure if it holds nothing.
 fn is_allowed(cast: &Cast, state: &State, thread: Thread, call: Call) -> bool {
     let mine = || state.holds.iter().filter(|hold| hold.thread == thread);
     let holds = |lock: Lock, mode: Mode| mine().any(|h| (h.lock, h.mode) == (lock, mode));
@@ -107,6 +111,8 @@ fn is_allowed(cast: &Cast, state: &State, thread: Thread, call: Call) -> bool {
             let is_safe = match want {
                 _ if !matches!(by, By::Ever | By::Hour) => true,
                 _ if is_inside => false,
+                // It is told that it holds the lock.
+                _ if cast.kinds[lock].knows_holder() && holds(lock, Mode::Write) => true,
                 Want::Upgrade => mine().filter(|hold| hold.lock >= lock).count() == 1,
                 Want::Recursive => {
                     mine().all(|h| h.lock < lock || h.lock == lock && h.mode != Mode::Write)
@@ -119,13 +125,20 @@ fn is_allowed(cast: &Cast, state: &State, thread: Thread, call: Call) -> bool {
                 && is_safe
                 && (want != Want::Upgrade || holds(lock, Mode::Upgradable))
         }
-        Call::Release(lock, mode, _) => holds(lock, mode),
+        Call::Release(lock, mode, _) => {
+            holds(lock, mode) || cast.is_posix && cast.kinds[lock].knows_releaser()
+        }
+        Call::NotifyOne | Call::NotifyAll | Call::ManyReads(..) => true,
+        Call::Barrier => !is_inside && mine().count() == 0,
+        Call::Downgrade(..) | Call::Bump(..) | Call::Give(..) | Call::Swap if cast.is_posix => {
+            false
+        }
+        Call::IsLocked(_) | Call::IsLockedExclusive(_) if cast.is_posix => false,
         Call::Downgrade(lock, from, to) => {
             cast.kinds[lock].is_rw() && from > to && holds(lock, from)
         }
         Call::Bump(lock, mode) => !is_inside && mine().count() == 1 && holds(lock, mode),
-        Call::IsLocked(_) | Call::IsLockedExclusive(_) | Call::ManyReads(..) => true,
-        Call::OnceState | Call::NotifyOne | Call::NotifyAll => true,
+        Call::IsLocked(_) | Call::IsLockedExclusive(_) | Call::OnceState => true,
         Call::Give(to, lock, mode) => {
             cast.gives && !is_reentrant(lock) && holds(lock, mode) && !state.waits(to)
         }
@@ -139,7 +152,7 @@ fn is_allowed(cast: &Cast, state: &State, thread: Thread, call: Call) -> bool {
             // Asleep for the condition or for its mutex looks the same.
             by != By::Try
                 && !(by == By::Soon && state.has_waiters())
-                && cast.kinds[lock] == Kind::Mutex
+                && (cast.kinds[lock] == Kind::Mutex || cast.is_posix && lock == 0)
                 && (!is_inside && mine().count() == 1 && holds(lock, Mode::Write))
         }
         Call::Once(..) => !is_inside && mine().count() == 0,
@@ -184,8 +197,8 @@ impl Run<'_> {
         let before = State::closure(self.states.drain().collect());
         let begun = before.into_iter().flat_map(|state| state.begin(thread, call)).collect();
         let reached = State::closure(begun);
-        let settled = || reached.iter().filter(|state| state.is_settled());
-        let outcomes: HashSet<_> = settled().map(|state| &state.returned).collect();
+        let at_rest = || reached.iter().filter(|state| state.is_at_rest());
+        let outcomes: HashSet<_> = at_rest().map(|state| &state.returned).collect();
         self.determined += usize::from(outcomes.len() == 1);
 
         self.busy.push(thread);
@@ -207,7 +220,7 @@ impl Run<'_> {
                 return fails(&seen, "wrong");
             }
             if is_quiet {
-                self.states = settled().filter(|state| state.returned == seen).cloned().collect();
+                self.states = at_rest().filter(|state| state.returned == seen).cloned().collect();
                 if !self.states.is_empty() {
                     break;
                 }
@@ -235,25 +248,28 @@ impl Run<'_> {
                 (_, Once::Runs(thread, _)) if !state.waits(thread) => {
                     self.step(thread, Call::Leave(End::Returns))?;
                 }
+                _ if state.at_barrier() > 0 => self.step(THREADS, Call::Barrier)?,
                 _ => {
                     thread::sleep(Duration::from_millis(1));
                     self.step(THREADS, Call::NotifyAll)?;
                 }
             }
         }
-        let locks = self.state().kinds.len();
-        (0..locks).try_for_each(|lock| self.step(THREADS, Call::IsLocked(lock)))
+        let free = |lock| Call::Acquire(lock, Want::Write, By::Try);
+        let give_up = |lock| Call::Release(lock, Mode::Write, false);
+        let locks = 0..self.state().kinds.len();
+        locks.flat_map(|lock| [free(lock), give_up(lock)]).try_for_each(|c| self.step(THREADS, c))
     }
 }
 
-/// Runs random calls, or given ones. Returns the steps after which one outcome only was allowed, and
-/// all steps.
+/// Runs random calls, or given ones. Returns the steps after which one outcome only was allowed,
+/// and all steps.
 pub(crate) fn run(
     cast: &Cast,
     machine: &mut dyn Machine,
     script: Result<&[Step], (u64, usize)>,
 ) -> Result<(usize, usize), Failure> {
-    let states = HashSet::from([State::new(cast.kinds)]);
+    let states = HashSet::from([State::new(cast.kinds, cast.is_posix)]);
     let mut run = Run { machine, states, busy: vec![], steps: vec![], determined: 0 };
     let all = |run: &mut Run<'_>| {
         match script {

@@ -5,8 +5,9 @@ use std::sync::Mutex;
 use std::thread;
 
 use crate::Theirs;
-use crate::driver::{Machine, Subject, Threads};
+use crate::driver::{Subject, Threads};
 use crate::family::Locks;
+use crate::machine::Machine;
 use crate::model::{By, Call, End, Lock, Mode, Outcome, Thread, Want};
 use crate::program::{Cast, THREADS, run};
 use crate::{GIVES, MUTEX, ONCE, RW, STEPS, be_quiet_about_results};

@@ -3,6 +3,7 @@
 //! provides them.
 
 mod barrier;
+mod differential;
 mod interposed;
 mod known_bad;
 mod library;
