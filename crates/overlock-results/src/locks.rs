@@ -165,12 +165,24 @@ impl Lock {
         Self { name: "none".into(), built: LOCKS[0], paravirtual: false }
     }
 
-    /// Whether no thread waits for ever, whatever the others do.
+    /// Whether it bounds how many others, or how much time, can go before a waiter, so that no
+    /// thread waits for ever, whatever the others do. Only this list says so.
     #[must_use]
     pub fn cannot_starve(&self) -> bool {
-        let fair = ["ticket", "queued", "hybrid", "parking-lot", "parking-lot-fair", "spin-ticket"];
-        let readers = ["rwlock", "rwlock-unbiased", "parking-lot-rwlock"];
-        fair.contains(&self.family()) || readers.contains(&self.built)
+        const BOUNDED: [&str; 11] = [
+            "ticket",
+            "queued",
+            "queued-full",
+            "hybrid",
+            HAND_OVER,
+            "rwlock",
+            "rwlock-unbiased",
+            "parking-lot",
+            "parking-lot-fair",
+            "parking-lot-rwlock",
+            "spin-ticket",
+        ];
+        BOUNDED.contains(&self.family()) && self.name != "none"
     }
 
     /// Whether many can read under it at a time.
@@ -295,6 +307,13 @@ mod tests {
         assert_eq!(Lock::named("sequential-hybrid-off"), None);
         assert!(in_order("sequential-queued") && !in_order("sequential-hybrid"));
         assert_eq!(Lock::named("nonsense"), None);
+        let cannot_starve = |name| Lock::named(name).unwrap().cannot_starve();
+        for name in ["native-ticket", "hybrid-off", "parking-lot", "spin-ticket", "rwlock"] {
+            assert!(cannot_starve(name), "{name}");
+        }
+        for name in ["none", "std", "pthread", "test-and-set", "published-unfair", "yield"] {
+            assert!(!cannot_starve(name), "{name}");
+        }
         assert_eq!(Lock::all().count(), 12);
     }
 }

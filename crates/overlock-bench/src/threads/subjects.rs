@@ -43,8 +43,6 @@ pub struct Entry {
     pub name: &'static str,
     /// Where it comes from.
     pub origin: Origin,
-    /// Whether no thread waits for ever, whatever the others do.
-    pub cannot_starve: bool,
     pub(crate) run: Runs,
     /// The same with event counters compiled in, if the lock has any.
     pub(crate) run_counted: Runs,
@@ -86,7 +84,7 @@ where
 const fn read_write<B: Bias<Threads>>(name: &'static str) -> Entry {
     let run_counted = worker::run::<read_write::Ours<Counted, B>>;
     let plain = entry::<read_write::Ours<Uncounted, B>>(name, Origin::Ours);
-    bounded(Entry { run_counted, ..plain })
+    Entry { run_counted, ..plain }
 }
 
 /// A lock of others, with condition variables.
@@ -97,37 +95,29 @@ const fn conditions<M: Monitor>(entry: Entry) -> Entry {
 const fn entry<S: Subject>(name: &'static str, origin: Origin) -> Entry {
     let run = worker::run::<S>;
     let pair = worker::pair::<S>;
-    Entry { name, origin, cannot_starve: false, run, run_counted: run, run_waits: None, pair }
-}
-
-/// Marks a lock that bounds how many others, or how much time, can go before a waiter.
-const fn bounded(entry: Entry) -> Entry {
-    Entry { cannot_starve: true, ..entry }
+    Entry { name, origin, run, run_counted: run, run_waits: None, pair }
 }
 
 /// All locks, in the order in which help shows them.
 const SUBJECTS: &[Entry] = &[
-    bounded(waiting::<Hybrid<Threads>, Hybrid<Threads, Counted>>("hybrid")),
-    bounded(waiting::<Queued<Threads>, Queued<Threads, Counted>>("queued")),
-    bounded(waiting::<Ticket<Threads>, Ticket<Threads, Counted>>("ticket")),
+    waiting::<Hybrid<Threads>, Hybrid<Threads, Counted>>("hybrid"),
+    waiting::<Queued<Threads>, Queued<Threads, Counted>>("queued"),
+    waiting::<Ticket<Threads>, Ticket<Threads, Counted>>("ticket"),
     waiting::<TestAndSet<Threads>, TestAndSet<Threads, Counted>>("test-and-set"),
-    bounded(ours::<Ticket<Native>, Ticket<Native, Counted>>("native-ticket")),
+    ours::<Ticket<Native>, Ticket<Native, Counted>>("native-ticket"),
     conditions::<monitor::Std>(entry::<std::sync::Mutex<()>>("std", Origin::Peer)),
-    bounded(conditions::<monitor::ParkingLot>(entry::<parking_lot::Mutex<()>>(
-        "parking-lot",
-        Origin::Peer,
-    ))),
-    bounded(entry::<ParkingLotFair>("parking-lot-fair", Origin::Peer)),
+    conditions::<monitor::ParkingLot>(entry::<parking_lot::Mutex<()>>("parking-lot", Origin::Peer)),
+    entry::<ParkingLotFair>("parking-lot-fair", Origin::Peer),
     conditions::<monitor::Pthread>(entry::<Pthread<false>>("pthread", Origin::Peer)),
     #[cfg(target_env = "gnu")]
     entry::<Pthread<true>>("pthread-adaptive", Origin::Peer),
     entry::<PthreadSpin>("pthread-spin", Origin::Peer),
-    bounded(entry::<spin::mutex::TicketMutex<()>>("spin-ticket", Origin::Peer)),
+    entry::<spin::mutex::TicketMutex<()>>("spin-ticket", Origin::Peer),
     entry::<Yield>("yield", Origin::Peer),
     read_write::<Biased>("rwlock"),
     read_write::<Unbiased>("rwlock-unbiased"),
     entry::<std::sync::RwLock<()>>("std-rwlock", Origin::Peer),
-    bounded(entry::<parking_lot::RwLock<()>>("parking-lot-rwlock", Origin::Peer)),
+    entry::<parking_lot::RwLock<()>>("parking-lot-rwlock", Origin::Peer),
     entry::<read_write::Pthread>("pthread-rwlock", Origin::Peer),
     entry::<NoLock>("broken-noop", Origin::Broken),
     entry::<Favourite>("broken-favourite", Origin::Broken),

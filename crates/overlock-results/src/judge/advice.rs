@@ -178,7 +178,7 @@ mod tests {
             let locks = names.map(|name| (name, FAST, 1.0, EVEN));
             advise(&results(&locks[..])).sentence
         };
-        let none = alike(["hybrid", "queued", "ticket"]);
+        let none = alike(["hybrid", "parking-lot", "ticket"]);
         assert!(none.contains("It ties with") && !none.contains("starve"), "{none}");
         let one = alike(["hybrid", "queued", "std"]);
         assert!(one.contains("; of these std can starve a thread."), "{one}");

@@ -13,6 +13,7 @@
 //! (When the shortest of the longest stalls decided, 12.4 ms against 12.6, each of them seen once,
 //! chose a lock with 0.91 of the best peer's throughput, and not one with 1.02.)
 
+use crate::locks::Lock;
 use crate::stats::{self, GRAIN, Interval};
 
 /// Scores whose ratio is below this are a tie, however certain the difference is: 2 %. Two builds
@@ -26,10 +27,10 @@ const STALL_WEIGHT: f64 = 0.1;
 /// In nanoseconds: shorter stalls count as this long, because `bench` does not see them exactly.
 pub const SHORT_STALL_NS: f64 = GRAIN.as_millis() as f64 * 1e6;
 
-/// Returns whether a lock for programs bounds how often a waiter is passed, so that no thread waits
-/// for ever.
+/// Returns whether a lock lets no thread wait for ever. Libc's, and names that are unknown here,
+/// promise nothing.
 pub fn cannot_starve(lock: &str) -> bool {
-    matches!(lock, "hybrid" | "queued" | "ticket" | "rwlock" | "rwlock-unbiased")
+    Lock::named(lock).is_some_and(|lock| lock.cannot_starve())
 }
 
 /// Computes the score of one run. The figure is throughput, or another that is better if it is
@@ -44,7 +45,7 @@ pub fn score(figure: f64, jain: f64, longest_stall_ns: f64) -> f64 {
 pub struct Candidate<'a> {
     /// Its name.
     pub lock: &'a str,
-    /// Whether it bounds how often a waiter is passed.
+    /// Whether it lets no thread wait for ever.
     pub cannot_starve: bool,
     /// By rounds.
     pub scores: Vec<f64>,
