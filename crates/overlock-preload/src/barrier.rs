@@ -133,15 +133,14 @@ fn is_known() -> bool {
 pub(crate) unsafe extern "C-unwind" fn wait(barrier: *mut pthread_barrier_t) -> c_int {
     // SAFETY: the caller's.
     let it = unsafe { Barrier::new(barrier) };
+    if !it.is_libcs() {
+        // Counted at once, because the program may end while the thread waits.
+        let is_last = it.rounds().wait(|| counters::add(Event::BarrierWait));
+        return if is_last { PTHREAD_BARRIER_SERIAL_THREAD } else { 0 };
+    }
     let is_shared = it.shared.load(Relaxed) != 0;
-    let result = if it.is_libcs() {
-        // SAFETY: the caller's.
-        unsafe { real::barrier_wait(barrier) }
-    } else if it.rounds().wait() {
-        PTHREAD_BARRIER_SERIAL_THREAD
-    } else {
-        0
-    };
+    // SAFETY: the caller's.
+    let result = unsafe { real::barrier_wait(barrier) };
     if result == 0 {
         counters::add(if is_shared { Event::BarrierHandedToLibc } else { Event::BarrierWait });
     }

@@ -54,6 +54,13 @@ impl Waits {
         (count > 0 || self.blind.is_empty()).then_some(count)
     }
 
+    /// Names all kinds of locks that can be replaced.
+    pub fn replaceable() -> String {
+        let (last, others) = REPLACED.split_last().expect("there are some");
+        let others = others.iter().map(|(_, what)| *what).collect::<Vec<_>>();
+        format!("{} and {}", others.join(", "), last.1)
+    }
+
     /// Returns how often threads waited for locks that can be replaced, by kind.
     pub fn kinds(&self) -> Vec<String> {
         let counters = self.counters.clone().unwrap_or_default();
@@ -125,5 +132,7 @@ mod tests {
         assert_eq!(waits.unreplaced(), ["semaphores (12 waits)"]);
         assert!(waits.are_mostly_unreplaced());
         assert!(!Waits::default().are_mostly_unreplaced());
+        assert!(Waits::replaceable().starts_with("mutexes, condition variables, "));
+        assert!(Waits::replaceable().ends_with(" and barriers"));
     }
 }

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 
 /// Run an unmodified program under a chosen lock.
 ///
-/// LD_PRELOAD replaces the program's pthread mutexes, read-write locks, spin locks and condition
-/// variables with ours. The program keeps the terminal, its signals and its exit code (128 + n if
+/// LD_PRELOAD replaces the mutexes, condition variables, read-write locks, spin locks and barriers
+/// of pthread and C11 in the program with ours. The program keeps the terminal, its signals and its exit code (128 + n if
 /// signal n ended it). When it ends, `run` prints the events of the locks to standard error, where
 /// the program may also have written, or writes them to a file.
 #[derive(Debug, Args)]
@@ -125,3 +125,15 @@ other locks go on. Ctrl-C ends the run; whole rounds are printed and kept.
 What columns and fields mean: overlock reference
 The rule of the recommendation, which `bench` follows too: overlock reference recommendation
 Exit codes: 0 fine, 1 the program failed under some lock, 2 could not run or write, 130 interrupted.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_of_run_names_all_that_is_replaced() {
+        let command = RunArgs::augment_args(clap::Command::new("run"));
+        let about = command.get_long_about().unwrap().to_string();
+        assert!(about.contains(&overlock_programs::Waits::replaceable()), "{about}");
+    }
+}

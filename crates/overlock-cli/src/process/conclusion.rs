@@ -27,11 +27,11 @@ impl Seen<'_> {
             None => "Some of the program's processes can have counted nothing, so it is unknown \
                      whether it waits for locks at all."
                 .to_owned(),
-            Some(0) if waits.unreplaced().is_empty() => {
-                "No thread waited for a lock that Overlock replaces: pthread mutexes, condition \
-                 variables, read-write locks and spin locks. Another lock can't make this run faster."
-                    .to_owned()
-            }
+            Some(0) if waits.unreplaced().is_empty() => format!(
+                "No thread waited for a lock that Overlock replaces: {} of pthread and C11. Another \
+                 lock can't make this run faster.",
+                Waits::replaceable()
+            ),
             Some(0) => format!(
                 "No thread waited for a lock that Overlock replaces, but threads waited for {}, \
                  which stay libc's: another lock can't make this run faster.",

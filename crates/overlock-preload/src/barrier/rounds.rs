@@ -28,14 +28,15 @@ pub(super) struct Rounds<'a> {
 }
 
 impl Rounds<'_> {
-    /// Waits for the round to end; returns whether the caller was the last to arrive. The barrier
-    /// may no longer exist afterwards.
-    pub(super) fn wait(&self) -> bool {
+    /// Waits for the round to end, if the caller is not the last to arrive, and calls `waits`
+    /// before; returns whether it was the last. The barrier may no longer exist afterwards.
+    pub(super) fn wait(&self, waits: impl FnOnce()) -> bool {
         // B1: (a,s,r,i) -> (a,s,r,i+1). Relaxed: B2 releases it.
         self.inside.fetch_add(1, Relaxed);
         let before = self.arrive();
         let is_last = self.is_last(before);
         if !is_last {
+            waits();
             self.wait_for_the_end(round_of(before));
         } else if before & SLEEPS != 0 {
             wake_all(self.state);

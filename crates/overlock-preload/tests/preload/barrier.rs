@@ -177,7 +177,7 @@ impl Barrier {
     /// Writes one place, waits, and reads others, which the threads of the round have written.
     fn meet(&self, write: usize, reads: &[usize]) -> u32 {
         self.written[write].end();
-        let is_last = self.rounds().wait();
+        let is_last = self.rounds().wait(|| {});
         for &read in reads {
             self.written[read].access();
         }
