@@ -5,18 +5,23 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
 mod code;
 
-const NONE: &str = "x86_64-unknown-none";
-const HOSTED: &str = "x86_64-unknown-linux-gnu";
+/// A bare machine.
+pub(crate) const NONE: &str = "x86_64-unknown-none";
+/// This machine, without its operating system.
+pub(crate) const HOSTED: &str = "x86_64-unknown-linux-gnu";
 
 /// Builds the optimised image, and returns its path. Cargo's output goes to standard error.
 pub(crate) fn build() -> Result<PathBuf> {
-    let target = if has_target(NONE) { NONE } else { HOSTED };
+    build_for(if has_target(NONE) { NONE } else { HOSTED })
+}
+
+fn build_for(target: &str) -> Result<PathBuf> {
     let folder = crate::root().join("target").join("boot");
     let flags = "--cfg overlock_image -C no-redzone=y -C relocation-model=static -C debuginfo=0";
     let mut cargo = Command::new(env!("CARGO"));
@@ -30,6 +35,29 @@ pub(crate) fn build() -> Result<PathBuf> {
         bail!("the image does not build");
     }
     Ok(folder.join(target).join("release").join("overlock-boot"))
+}
+
+/// Builds the image for a target, and starts it in the emulator, where it checks its locks. Returns
+/// whether all was fine, or there is no emulator.
+pub(crate) fn boots(target: &str) -> Result<bool> {
+    let image = build_for(target)?;
+    let mut machine = Command::new("timeout");
+    machine.args(["300", "qemu-system-x86_64", "-display", "none", "-nodefaults", "-no-reboot"]);
+    machine.args(["-accel", "tcg", "-cpu", "max", "-m", "256", "-smp", "2", "-serial", "stdio"]);
+    machine.args(["-device", "isa-debug-exit,iobase=0xf4"]);
+    machine.args(["-append", "on=bare smp=2 do=conformance"]).arg("-kernel").arg(image);
+    println!("+ {machine:?}");
+    let ended = machine.stdin(Stdio::null()).output().context("there is no timeout here")?;
+    if ended.status.code() == Some(127) {
+        println!("skipped: the image for {target} does not boot: there is no qemu-system-x86_64");
+        return Ok(true);
+    }
+    let said = String::from_utf8_lossy(&ended.stdout);
+    let is_fine = said.lines().any(|line| line == r#"{"kind":"end","fine":true}"#);
+    if !is_fine {
+        println!("the image for {target} did not end well; it said:\n{said}");
+    }
+    Ok(is_fine)
 }
 
 /// Builds the monitor of virtual machines, too, and puts it beside the image: static, since it is
@@ -59,7 +87,8 @@ pub(crate) fn code() -> Result<bool> {
     code::check(&build()?)
 }
 
-fn has_target(name: &str) -> bool {
+/// Whether the toolchain has the library of a target.
+pub(crate) fn has_target(name: &str) -> bool {
     let sysroot = Command::new("rustc").args(["--print", "sysroot"]).output();
     sysroot.is_ok_and(|out| {
         let sysroot = PathBuf::from(String::from_utf8_lossy(&out.stdout).trim());

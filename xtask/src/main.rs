@@ -14,6 +14,7 @@ mod parking_lot;
 mod results;
 mod roots;
 mod spin;
+mod targets;
 mod tidy;
 mod weak;
 
@@ -44,6 +45,9 @@ cargo xtask COMMAND
   parking-lot  run the tests of parking_lot, of std's locks, and of two crates that depend on it, with
            our crate under its name; fetches them, and skips visibly where it can't
   spin     the same for spin, and two no_std crates that depend on it
+  targets  check what is promised of other machines (32 bits, kernels, Android), of the kernel
+           image on a bare target, and of programs with two versions of the crate, or with it in
+           a shared library; [--install] adds the targets that the toolchain lacks; skips visibly
   tidy     check the rules of STYLE.md that a program can check (also a test)
   verify   run the long checks: models with one preemption more, every ordering, more rounds of the
            preload library's suites, and 20 minutes of torture for each lock; [--for TIME]
@@ -76,6 +80,8 @@ fn main() -> ExitCode {
         ["parking-lot"] => parking_lot::check(),
         ["spin"] => spin::check(),
         ["results", ref files @ ..] if !files.is_empty() => results::write(&root(), files),
+        ["targets"] => targets::check(false),
+        ["targets", "--install"] => targets::check(true),
         ["tidy"] => tidy(),
         ["verify"] => verify("20m"),
         ["verify", "--for", time] => verify(time),

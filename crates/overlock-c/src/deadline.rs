@@ -41,7 +41,8 @@ pub(crate) fn on_clock(clock: clockid_t, s: i64, ns: i64) -> Result<u64, c_int> 
 
 /// Reads one of the program's clocks, which exists on every Linux.
 fn programs(clock: clockid_t) -> libc::timespec {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: zeros are a time. (A literal can't have the padding of some machines.)
+    let mut now = unsafe { core::mem::zeroed() };
     // SAFETY: `now` is writable.
     unsafe { libc::clock_gettime(clock, &raw mut now) };
     now

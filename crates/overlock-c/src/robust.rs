@@ -173,7 +173,9 @@ unsafe fn take(lock: *mut Robust, deadline_ns: Option<u64>) -> c_int {
     let deadline_ns = deadline_ns.unwrap_or(u64::MAX);
     loop {
         let at_ns = (Threads::now_ns() + SLICE_NS).min(deadline_ns);
-        let at = timespec { tv_sec: (at_ns / NS_PER_S) as _, tv_nsec: (at_ns % NS_PER_S) as _ };
+        // SAFETY: zeros are a time. (A literal can't have the padding of some machines.)
+        let mut at: timespec = unsafe { core::mem::zeroed() };
+        (at.tv_sec, at.tv_nsec) = ((at_ns / NS_PER_S) as _, (at_ns % NS_PER_S) as _);
         // SAFETY: the caller's promise, and a time that exists.
         let error =
             unsafe { pthread_mutex_clocklock(lock.cast(), libc::CLOCK_MONOTONIC, &raw const at) };

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `cargo xtask targets`: what the crates promise of machines, and of ways to link, other than this
+//! machine's.
+//!
+//! A target that the toolchain lacks is added by `rustup`, unless that is forbidden, and skipped
+//! visibly where it can't be. Everything is built beside the other builds, which it must not disturb.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::image::{self, has_target};
+use crate::parking_lot::package;
+use crate::{root, run, target};
+
+/// Programs of this machine's kernel with addresses of 32 bits, which need no libraries to link.
+const RUNS: &str = "i686-unknown-linux-musl";
+/// Suites that run there; the others know glibc, or model a machine of 64 bits.
+const SUITES: [&str; 6] = ["contract", "conformance", "family", "refresh", "give_up", "fork"];
+
+/// What makes libc's `time_t` as wide as the kernel's on machines of 32 bits, as newer
+/// distributions build it.
+const WIDE: &str = "--cfg=libc_unstable_gnu_time_bits=\"64\" --cfg=libc_unstable_musl_v1_2_3";
+
+const THREADS: &[&str] = &["overlock", "overlock-parking-lot", "overlock-spin"];
+const C: &[&str] = &["overlock", "overlock-parking-lot", "overlock-spin", "overlock-c"];
+const KERNEL: &[&str] = &["overlock", "overlock-spin"];
+
+/// Targets, the crates that compile there, and whether they have threads.
+const CHECKED: [(&str, &[&str], bool); 6] = [
+    ("i686-unknown-linux-gnu", C, true),
+    ("armv7-unknown-linux-gnueabihf", C, true),
+    ("aarch64-linux-android", THREADS, true),
+    ("riscv32imac-unknown-none-elf", KERNEL, false),
+    ("thumbv7em-none-eabi", KERNEL, false),
+    (image::NONE, &["overlock", "overlock-spin", "overlock-host"], false),
+];
+
+/// Runs everything. Also returns true if it had to skip.
+pub(crate) fn check(may_install: bool) -> Result<bool> {
+    let mut sound = linked()?;
+    for (target, crates, has_threads) in CHECKED {
+        if !is_there(target, may_install) {
+            continue;
+        }
+        let widths =
+            if target.ends_with("linux-gnu") || target.contains("gnueabi") { 2 } else { 1 };
+        for flags in ["", WIDE].into_iter().take(widths) {
+            let mut check = cargo("check", target, flags)?;
+            check.args(crates.iter().flat_map(|name| ["-p", name]));
+            if has_threads {
+                check.args([
+                    "--features",
+                    "overlock/threads,overlock/lock_api,overlock-spin/threads",
+                ]);
+            }
+            sound &= run(&mut check)?;
+        }
+    }
+    if cfg!(target_arch = "x86_64") && is_there(RUNS, may_install) {
+        for flags in ["", WIDE] {
+            let mut test = cargo("test", RUNS, flags)?;
+            test.args(["-p", "overlock", "--features", "threads,lock_api", "--lib"]);
+            test.args(SUITES.iter().flat_map(|suite| ["--test", suite]));
+            sound &= run(&mut test)?;
+        }
+    }
+    for target in [image::NONE, image::HOSTED] {
+        if has_target(target) {
+            sound &= image::boots(target)?;
+        }
+    }
+    Ok(sound)
+}
+
+/// Whether the toolchain has a target, now at the latest.
+fn is_there(target: &str, may_install: bool) -> bool {
+    let add = || {
+        let added = Command::new("rustup").args(["target", "add", target]).output();
+        added.is_ok_and(|added| added.status.success())
+    };
+    let found = has_target(target) || may_install && add();
+    if !found {
+        println!(
+            "skipped: {target}: the toolchain has no such target (rustup target add {target})"
+        );
+    }
+    found
+}
+
+fn folder() -> Result<PathBuf> {
+    Ok(target()?.join("targets"))
+}
+
+fn cargo(verb: &str, target: &str, flags: &str) -> Result<Command> {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args([verb, "--quiet", "--locked", "--target", target, "--target-dir"]).arg(folder()?);
+    cargo.env("RUSTFLAGS", flags).env_remove("CARGO_ENCODED_RUSTFLAGS");
+    Ok(cargo)
+}
+
+/// What a program does with the library that it calls `NAME`: its threads contend for each lock.
+const USES: &str = "
+    let shared = std::sync::Arc::new((NAME::ThreadMutex::new(0), NAME::ThreadRwLock::new(0)));
+    let add = |all: std::sync::Arc<(NAME::ThreadMutex<u32>, NAME::ThreadRwLock<u32>)>| {
+        for _ in 0..10_000 {
+            *all.0.lock() += 1;
+            *all.1.write() += 1;
+            assert!(*all.1.read() > 0);
+        }
+    };
+    let threads: Vec<_> = (0..4).map(|_| {
+        let all = shared.clone();
+        std::thread::spawn(move || add(all))
+    }).collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    assert_eq!((*shared.0.lock(), *shared.1.read()), (40_000, 40_000));
+";
+
+/// Programs that link the crate in unusual ways: twice, in two versions that cargo takes for
+/// different crates; and as part of a shared library of Rust's, with which the program is linked.
+fn linked() -> Result<bool> {
+    let ours = |path: &Path| {
+        format!("package = \"overlock\", path = {path:?}, features = [\"threads\", \"lock_api\"]")
+    };
+    let crates = root().join("crates");
+    let here = ours(&crates.join("overlock"));
+    let twice = folder()?.join("twice");
+    let next = next_version(&folder()?.join("next"))?;
+    package(&twice, &format!("one = {{ {here} }}\ntwo = {{ {} }}\n", ours(&next)))?;
+    let uses = [USES.replace("NAME", "one"), USES.replace("NAME", "two")];
+    let sound = runs(&twice, &format!("{{{}}} {{{}}}", uses[0], uses[1]), "")?;
+
+    let shared = folder()?.join("shared");
+    package(&shared, &format!("overlock = {{ {here} }}\n\n[lib]\ncrate-type = [\"dylib\"]\n"))?;
+    fs::write(shared.join("src/lib.rs"), "pub use overlock::*;\n")?;
+    let user = folder()?.join("user");
+    package(&user, &format!("shared = {{ path = {shared:?} }}\n"))?;
+    Ok(runs(&user, &USES.replace("NAME", "shared"), "-C prefer-dynamic")? && sound)
+}
+
+/// The sources of `overlock` as if they were the next version.
+fn next_version(to: &Path) -> Result<PathBuf> {
+    let _ = fs::remove_dir_all(to);
+    fs::create_dir_all(to)?;
+    let from = root().join("crates/overlock");
+    for part in ["README.md", "src"] {
+        let copied = Command::new("cp").arg("-r").arg(from.join(part)).arg(to).status()?;
+        ensure!(copied.success(), "{part} can't be copied");
+    }
+    // What it takes from the workspace, it can't take from there.
+    let text = fs::read_to_string(from.join("Cargo.toml"))?;
+    let (text, _) = text.split_once("[dev-dependencies]").context("it has tests")?;
+    let own = text.lines().filter(|line| !line.ends_with(".workspace = true")).collect::<Vec<_>>();
+    let own = own.join("\n").replacen('\n', "\nversion = \"1000.0.0\"\nedition = \"2024\"\n", 1);
+    fs::write(to.join("Cargo.toml"), format!("{own}\n[workspace]\n"))?;
+    Ok(to.to_owned())
+}
+
+/// Builds and runs a program that does this.
+fn runs(program: &Path, main: &str, flags: &str) -> Result<bool> {
+    fs::remove_file(program.join("src/lib.rs"))?;
+    fs::write(program.join("src/main.rs"), format!("fn main() {{\n{main}\n}}\n"))?;
+    println!("+ cargo run in {}", program.display());
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["run", "--quiet", "--offline", "--target-dir"]).arg(folder()?.join("linked"));
+    cargo.env("RUSTFLAGS", flags).env_remove("CARGO_ENCODED_RUSTFLAGS");
+    Ok(cargo.current_dir(program).status()?.success())
+}
