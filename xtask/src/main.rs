@@ -9,7 +9,6 @@ use anyhow::{Context, Result};
 mod ablate;
 mod debian;
 mod dist;
-mod image;
 mod parking_lot;
 mod results;
 mod roots;
@@ -32,9 +31,6 @@ cargo xtask COMMAND
            suites that are named
   install --prefix DIR    build everything, and install it under DIR
   uninstall --prefix DIR  remove it again
-  image    build the kernel image of overlock-boot, and print its path; [--vmm] build the monitor
-           that runs it under KVM beside it; [--code] print how large the locks are in it, and
-           compare those that are switched off with the native ones
   reference  make the tables of columns in crates/overlock-cli/reference.md from the columns
   results FILE...  fill the tables of README.md, docs/results.md, docs/simulator.md and
            docs/published.md from files that `overlock bench` and `overlock compare` wrote with --out
@@ -45,8 +41,7 @@ cargo xtask COMMAND
   parking-lot  run the tests of parking_lot, of std's locks, and of two crates that depend on it, with
            our crate under its name; fetches them, and skips visibly where it can't
   spin     the same for spin, and two no_std crates that depend on it
-  targets  check what is promised of other machines (32 bits, kernels, Android), of the kernel
-           image on a bare target, and of programs with two versions of the crate, or with it in
+  targets  check what is promised of other machines (32 bits, kernels, Android), and of programs with two versions of the crate, or with it in
            a shared library; [--install] adds the targets that the toolchain lacks; skips visibly
   tidy     check the rules of STYLE.md that a program can check (also a test)
   verify   run the long checks: models with one preemption more, every ordering, more rounds of the
@@ -72,9 +67,6 @@ fn main() -> ExitCode {
         ["debian", ref suites @ ..] => dist::check_in_roots(suites),
         ["install", "--prefix", prefix] => dist::install(prefix),
         ["uninstall", "--prefix", prefix] => dist::uninstall(prefix),
-        ["image"] => image::build().map(print),
-        ["image", "--vmm"] => image::with_vmm().map(print),
-        ["image", "--code"] => image::code(),
         ["reference"] => reference(),
         ["ablate", ref args @ ..] => ablate::ablate(args),
         ["parking-lot"] => parking_lot::check(),
@@ -103,12 +95,6 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
-}
-
-/// Prints a path.
-fn print(path: PathBuf) -> bool {
-    println!("{}", path.display());
-    true
 }
 
 /// The root of the repository.

@@ -71,7 +71,6 @@ const ARROWS: &[(&str, &str)] = &[
     ("overlock-bench", "overlock"),
     ("overlock-bench", "overlock-programs"),
     ("overlock-bench", "overlock-results"),
-    ("overlock-boot", "overlock"),
     ("overlock-c", "overlock"),
     ("overlock-cli", "overlock"),
     ("overlock-cli", "overlock-bench"),

@@ -8,6 +8,8 @@
 use std::fmt;
 use std::sync::atomic::AtomicBool;
 
+use serde::{Deserialize, Serialize};
+
 use crate::Job;
 use overlock_results::locks::Lock;
 use overlock_results::{Error, Run};
@@ -44,6 +46,26 @@ impl From<Error> for Failed {
 /// have ended since the last call.
 pub type Tell<'a> = &'a mut dyn FnMut(&str, u64);
 
+/// One check that a world has made of itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Check {
+    /// What is checked.
+    pub what: String,
+    /// Whether it holds.
+    pub fine: bool,
+    /// What was found; can be empty.
+    pub found: String,
+}
+
+/// What a world tells while it checks itself.
+#[derive(Clone, Copy, Debug)]
+pub enum Heard<'a> {
+    /// What it does now.
+    Progress(&'a str),
+    /// A check that has ended.
+    Check(&'a Check),
+}
+
 /// Somewhere to run jobs.
 pub trait World {
     /// The name in rows.
@@ -75,13 +97,29 @@ pub trait World {
     fn check(&self, job: &Job) -> Result<(), Error>;
 
     /// Makes `jobs` in advance, where that is better than one after the other. [`run`](Self::run)
-    /// then finds them. Returns whether it will find all: of a sweep, only a part may be made here.
+    /// then finds them. Returns whether it will find them.
     ///
     /// # Errors
     /// Why none of them can be made.
     fn ahead(&self, jobs: &[Job], cancel: &AtomicBool, tell: Tell<'_>) -> Result<bool, Failed> {
         let _ = (jobs, cancel, tell);
         Ok(true)
+    }
+
+    /// Checks itself on these numbers of CPUs, or on its own, if it can: `None` if it can't. Tells
+    /// `hear` how far it is, until that returns false; returns whether every check holds.
+    fn verify(
+        &self,
+        cpus: &[u32],
+        hear: &mut dyn FnMut(Heard<'_>) -> bool,
+    ) -> Option<Result<bool, Failed>> {
+        let _ = (cpus, hear);
+        None
+    }
+
+    /// By which share the speed of work has changed since the world was opened, where that matters.
+    fn drift(&self) -> Option<f64> {
+        None
     }
 
     /// Runs a job once.

@@ -5,7 +5,7 @@
 //! args | experiment.toml ─► Plan ─► Job ─► World ─► Run ─► Rounds ─► Row ─► table | check | verdict
 //! ```
 //!
-//! This file opens the worlds and takes the experiments there, or lets a kernel check itself.
+//! This file opens the worlds and takes the experiments there, or lets a world check itself.
 //! `plan.rs` makes a plan of the arguments, `measure.rs` and `rounds.rs` measure, and what
 //! `conclude.rs` calls reads rows.
 
@@ -23,6 +23,7 @@ mod rounds;
 mod summary;
 mod tables;
 
+use crate::added::Added;
 use crate::interrupt;
 use crate::outcome::Outcome;
 use crate::output::Sink;
@@ -31,10 +32,9 @@ use crate::warnings::Warning;
 use anyhow::Result;
 pub(crate) use args::BenchArgs;
 pub(crate) use bounds::judge;
-use overlock_bench::World;
 use overlock_bench::experiment::Experiment;
 use overlock_bench::threads::DRIFT_LIMIT;
-use overlock_worlds::{self as worlds, Checked, Heard, Image, Open};
+use overlock_bench::{Check, Heard, World};
 use serde::Serialize;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -57,8 +57,8 @@ impl Found {
 }
 
 /// Runs the sub-command.
-pub(crate) fn main(args: &BenchArgs) -> Result<Outcome> {
-    let experiments = plan::experiments(args)?;
+pub(crate) fn main(args: &BenchArgs, added: &Added) -> Result<Outcome> {
+    let experiments = plan::experiments(args, added)?;
     let is_drawn = experiments.iter().any(|of| of.factors.random.is_some());
     let seed = args.seed.unwrap_or_else(|| if is_drawn { day(SystemTime::now()) } else { SEED });
     if args.print {
@@ -71,7 +71,7 @@ pub(crate) fn main(args: &BenchArgs) -> Result<Outcome> {
         sink.people(&format!("Seed of the day: {seed} (--seed {seed} repeats it)\n"))?;
     }
     let mut found = Found { is_fine: true, ..Found::default() };
-    let mut last: Option<(String, Open)> = None;
+    let mut last: Option<(String, Box<dyn World>)> = None;
     for experiment in &experiments {
         let name = args.world(experiment);
         let open = match last.take() {
@@ -79,30 +79,27 @@ pub(crate) fn main(args: &BenchArgs) -> Result<Outcome> {
             _ => {
                 let progress = Progress::new(0);
                 progress.say(&format!("opens the world {name}"));
-                let open = match worlds::open(&name, &args.options()) {
+                let open = match added.open(&name, &args.options()) {
                     Err(_) if interrupt::seen() => break,
                     open => open?,
                 };
                 drop(progress);
-                let busy = Warning::busy_machine(&machine).filter(|_| open.world().is_real());
+                let busy = Warning::busy_machine(&machine).filter(|_| open.is_real());
                 busy.iter().for_each(Warning::print);
                 open
             }
         };
-        if args.check
-            && let Open::Image(image) = &open
-        {
-            let checked = verify(image, &args.cpus, &mut sink)?;
-            found.add(Found { is_fine: checked.is_fine, has_results: checked.has_any });
-        } else {
-            found.add(one(args, experiment, open.world(), seed, &mut sink)?);
-        }
+        let checked = if args.check { verify(&*open, &args.cpus, &mut sink)? } else { None };
+        found.add(match checked {
+            Some(checked) => checked,
+            None => one(args, experiment, &*open, seed, &mut sink)?,
+        });
         last = Some((name, open));
         if interrupt::seen() {
             break;
         }
     }
-    let drift = last.and_then(|(_, open)| open.drift()).filter(|drift| *drift > DRIFT_LIMIT);
+    let drift = last.and_then(|(_, world)| world.drift()).filter(|drift| *drift > DRIFT_LIMIT);
     if let Some(drift) = drift {
         Warning::drift(drift).print();
     }
@@ -114,34 +111,38 @@ pub(crate) fn main(args: &BenchArgs) -> Result<Outcome> {
     })
 }
 
-/// A kernel's check of itself, as a row.
+/// A world's check of itself, as a row.
 #[derive(Serialize)]
 struct CheckRow<'a> {
     kind: &'static str,
     world: &'static str,
     #[serde(flatten)]
-    check: &'a worlds::Check,
+    check: &'a Check,
 }
 
-/// Lets a kernel check itself, and tells what it finds.
-fn verify(image: &Image, cpus: &[u32], sink: &mut Sink) -> Result<Checked> {
-    let (progress, world) = (Progress::new(worlds::CHECKS), image.name());
-    let checked = image.verify(cpus, &mut |heard| match heard {
+/// Lets a world check itself, if it can, and tells what it finds.
+fn verify(world: &dyn World, cpus: &[u32], sink: &mut Sink) -> Result<Option<Found>> {
+    let (progress, name) = (Progress::new(0), world.name());
+    let (mut has_results, mut written) = (false, Ok(()));
+    let is_fine = world.verify(cpus, &mut |heard| match heard {
         Heard::Progress(what) => {
             progress.say(what);
-            Ok(())
+            true
         }
         Heard::Check(check) => {
-            progress.step();
-            sink.record(&CheckRow { kind: "check", world, check })?;
+            has_results = true;
             let verdict = if check.fine { "fine" } else { "FAILED" };
             let found = if check.found.is_empty() { "" } else { ": " };
             let line = format!("  {verdict:6}  {}{found}{}", check.what, check.found);
-            progress.suspend(|| sink.people(&line))
+            let row = CheckRow { kind: "check", world: name, check };
+            written = sink.record(&row).and_then(|()| progress.suspend(|| sink.people(&line)));
+            written.is_ok()
         }
     });
     progress.finish();
-    checked
+    written?;
+    let Some(is_fine) = is_fine else { return Ok(None) };
+    Ok(Some(Found { is_fine: is_fine? && has_results, has_results }))
 }
 
 /// Measures an experiment and tells what follows.

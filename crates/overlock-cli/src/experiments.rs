@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The experiments that the command brings along, and those of the user's files.
 
+use crate::added::Added;
 use anyhow::{Result, anyhow};
 use std::borrow::Cow;
 use std::path::Path;
@@ -16,17 +17,18 @@ macro_rules! built_in {
 const BUILT_IN: &[(&str, &str)] = built_in! {
     "quick" "full" "by-hand"
     "half" "tour" "tour-16x" "yields" "timer" "by-hand-vcpus"
-    "guest" "guest-xen"
     "micro" "s1" "s2-kernbench" "s2-oltp" "s2-ebizzy" "s3" "s4-36-cores" "s4-16-cores" "s4-micro" "s5"
 };
 
 /// Returns the text of an experiment: of a file, if there is one of this name or the name ends in
-/// `.toml`, or of a built-in experiment.
-pub(crate) fn text(name: &Path) -> Result<Cow<'static, str>> {
-    match BUILT_IN.iter().find(|(known, _)| name == Path::new(known)) {
+/// `.toml`, or of a built-in or an added experiment.
+pub(crate) fn text(name: &Path, added: &Added) -> Result<Cow<'static, str>> {
+    let mut known = BUILT_IN.iter().chain(added.experiments);
+    match known.find(|(known, _)| name == Path::new(known)) {
         Some((_, text)) if !name.exists() => Ok((*text).into()),
         _ => std::fs::read_to_string(name).map(Cow::Owned).map_err(|error| {
-            let names: Vec<_> = BUILT_IN.iter().map(|(name, _)| *name).collect();
+            let known = BUILT_IN.iter().chain(added.experiments);
+            let names: Vec<_> = known.map(|(name, _)| *name).collect();
             anyhow!("can't read {}: {error}; built in are {}", name.display(), names.join(", "))
         }),
     }

@@ -36,8 +36,8 @@ fn run(args: &[String]) -> Result<()> {
         _ => bail!("point WORLD LOCK SEED INDEX SECONDS"),
     };
     let options = Options { commit: "", note: |said| eprintln!("{said}") };
-    let open = open(world, &options)?;
-    let world = open.world();
+    let world = open(world, &options)?;
+    let world = &*world;
     let rng = &mut Rng::new(seed_of(seed.parse()?, index.parse()?));
     let mut magnitude = |low: f64, high: f64| low * (high / low).powf(rng.fraction());
     // Threads can be many, but larger hosts would be simulated for hours.

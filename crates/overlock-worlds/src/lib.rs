@@ -2,7 +2,6 @@
 #![doc = include_str!("../README.md")]
 
 mod calibrate;
-mod image;
 mod laboratory;
 mod options;
 mod simulated;
@@ -16,7 +15,6 @@ use simulated::Simulated;
 use std::path::Path;
 
 pub use calibrate::calibrate;
-pub use image::{CHECKS, Check, Checked, Heard, Image};
 pub use laboratory::engines;
 pub use options::{Note, Options};
 pub use simulated::obey;
@@ -25,62 +23,22 @@ pub use simulated::obey;
 pub use overlock_sim::POLICIES;
 
 /// The names of all worlds, as `--in` takes them.
-const NAMES: &str = "threads, kvm, parked, sim, sim:HOST, tcg, kvm-guest, xen, xen-pvh";
+const NAMES: &str = "threads, kvm, parked, sim, sim:HOST";
 
 /// The host of simulations that name none.
 const DEFAULT_HOST: &str = "dev-kvm";
-
-/// A world that is ready to run jobs.
-pub enum Open {
-    /// Threads of this machine.
-    Threads(Threads),
-    /// vCPUs, or simulated ones.
-    Virtual(Box<dyn World>),
-    /// A kernel, which can also check itself.
-    Image(Image),
-}
-
-impl std::fmt::Debug for Open {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Open").field(&self.world().name()).finish()
-    }
-}
-
-impl Open {
-    /// Returns it as one of all.
-    #[must_use]
-    pub fn world(&self) -> &dyn World {
-        match self {
-            Self::Threads(threads) => threads,
-            Self::Virtual(world) => &**world,
-            Self::Image(image) => image,
-        }
-    }
-
-    /// By which share the speed of work has changed since the world was opened, where that matters.
-    #[must_use]
-    pub fn drift(&self) -> Option<f64> {
-        match self {
-            Self::Threads(threads) => Some(threads.drift()),
-            Self::Virtual(_) | Self::Image(_) => None,
-        }
-    }
-}
 
 /// Opens the world called `name`.
 ///
 /// # Errors
 /// If there is none of this name, or it can't run here.
-pub fn open(name: &str, options: &Options) -> Result<Open> {
+pub fn open(name: &str, options: &Options) -> Result<Box<dyn World>> {
     let (kind, detail) = name.split_once(':').map_or((name, None), |(kind, of)| (kind, Some(of)));
     Ok(match (kind, detail) {
-        ("threads", None) => Open::Threads(Threads::calibrate()),
-        ("kvm", None) => Open::Virtual(kvm()?),
-        ("parked", None) => Open::Virtual(parked()?),
-        ("sim", host) => Open::Virtual(Box::new(Simulated::new(host_profile(host)?, options))),
-        ("tcg" | "kvm-guest" | "xen" | "xen-pvh", None) => {
-            Open::Image(Image::new(kind, options.note)?)
-        }
+        ("threads", None) => Box::new(Threads::calibrate()),
+        ("kvm", None) => kvm()?,
+        ("parked", None) => parked()?,
+        ("sim", host) => Box::new(Simulated::new(host_profile(host)?, options)),
         _ => bail!("there is no world '{name}'; choose from {NAMES}"),
     })
 }

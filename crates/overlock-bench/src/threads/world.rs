@@ -33,12 +33,6 @@ impl Threads {
         Self { clock, work: Work::calibrate(&clock) }
     }
 
-    /// By which share the speed of work has changed since [`calibrate`](Self::calibrate).
-    #[must_use]
-    pub fn drift(&self) -> f64 {
-        self.work.drift(Work::calibrate(&self.clock))
-    }
-
     fn spec(&self, job: &Job) -> RunSpec {
         let lengths = job.shape.lengths;
         let own = [job.profile.section_ns, job.profile.think_ns];
@@ -112,6 +106,10 @@ impl World for Threads {
 
     fn locks(&self) -> Vec<Lock> {
         subjects::offered().filter_map(|entry| Lock::named(entry.name)).collect()
+    }
+
+    fn drift(&self) -> Option<f64> {
+        Some(self.work.drift(Work::calibrate(&self.clock)))
     }
 
     fn check(&self, job: &Job) -> Result<(), overlock_results::Error> {

@@ -155,7 +155,8 @@ Worlds (what can run here, and why not: overlock doctor):
   parked      the same with threads that a signal parks, where there is no /dev/kvm
   sim[:HOST]  virtual time, on a host of any size: dev-kvm, dev-threads, x5570, x7560, power8,
               e5-2699v3, e5-2620v4, opteron-48, four-sockets, or a file (overlock doctor --calibrate)
-  tcg         a kernel on a bare machine that QEMU emulates
+  tcg         a kernel on a bare machine that QEMU emulates; this and the next three need the program
+              overlock-kernels (cargo install --path kernels/command)
   kvm-guest   the same kernel as a guest of KVM, that of a Linux which QEMU runs
   xen         the same kernel as a paravirtual guest of Xen
   xen-pvh     the same kernel as a guest of Xen that has virtual hardware
@@ -210,7 +211,6 @@ Examples:
   overlock bench --in kvm --locks native-ticket,ticket,hybrid --cpus 4,16
   overlock bench --in kvm --policies round-robin,oracle --workload ebizzy --explain
   overlock bench --in sim:e5-2699v3 --locks queued,hybrid --cpus 72 --cs 1us --seconds 0.05
-  overlock bench --in xen --check                                # contract and conformance
   overlock bench --in kvm --locks ticket,hybrid --cpus 8 --timeline 20ms --out t.jsonl
   overlock bench --in sim --shard 1/2 --locks all --cs 0,1us --cpus 4,8 --seconds 0.05
 

@@ -2,6 +2,7 @@
 //! From arguments to experiments, and from an experiment to what a world can do.
 
 use super::BenchArgs;
+use crate::added::Added;
 use crate::outcome::Outcome;
 use crate::{experiments, output};
 use anyhow::{Context, Result, bail};
@@ -14,9 +15,10 @@ use std::path::{Path, PathBuf};
 const BASES: [&str; 2] = [NO_POLICY, "report"];
 
 /// The experiments that the arguments name, or the one that they describe.
-pub(super) fn experiments(args: &BenchArgs) -> Result<Vec<Experiment>> {
+pub(super) fn experiments(args: &BenchArgs, added: &Added) -> Result<Vec<Experiment>> {
     let world = args.world.as_deref().unwrap_or("threads");
     let kind = world.split(':').next().unwrap_or(world);
+    added.leave_to_others(kind)?;
     let named = args.experiments.clone();
     let names: Vec<PathBuf> = match (named.is_empty(), args.names_no_point()) {
         (false, false) => bail!(
@@ -26,28 +28,26 @@ pub(super) fn experiments(args: &BenchArgs) -> Result<Vec<Experiment>> {
             named[0].display()
         ),
         (false, true) => named,
-        (true, true) => tour(kind, args.check).iter().map(PathBuf::from).collect(),
-        (true, false) => return Ok(vec![described(args, kind)?]),
+        (true, true) => tour(kind, args.check, added).iter().map(PathBuf::from).collect(),
+        (true, false) => return Ok(vec![described(args, kind, added)?]),
     };
-    names.iter().map(|name| read(name)).map(|read| Ok(with(args, read?))).collect()
+    names.iter().map(|name| read(name, added)).map(|read| Ok(with(args, read?))).collect()
 }
 
 /// What is measured in a world if nothing is asked for.
-fn tour(world: &str, check: bool) -> &'static [&'static str] {
+fn tour(world: &str, check: bool, added: &Added) -> Vec<&'static str> {
     match (world, check) {
-        ("kvm" | "parked", false) => &["half", "tour", "yields", "timer"],
-        ("kvm" | "parked", true) => &["half", "tour-16x", "yields", "timer"],
-        ("sim", _) => &["micro"],
-        ("tcg" | "kvm-guest", _) => &["guest"],
-        ("xen" | "xen-pvh", _) => &["guest-xen"],
-        _ => &["quick"],
+        ("kvm" | "parked", false) => vec!["half", "tour", "yields", "timer"],
+        ("kvm" | "parked", true) => vec!["half", "tour-16x", "yields", "timer"],
+        ("sim", _) => vec!["micro"],
+        _ => vec![added.tour(world).unwrap_or("quick")],
     }
 }
 
 /// Reads an experiment: a built-in one, or a file.
-pub(crate) fn read(path: &Path) -> Result<Experiment> {
+fn read(path: &Path, added: &Added) -> Result<Experiment> {
     let name = path.display().to_string();
-    let text = experiments::text(path)?;
+    let text = experiments::text(path, added)?;
     let experiment = Experiment::parse(&name, &text)?;
     let document = Document::new(&name, &text);
     if let Some(host) = &experiment.host.machine {
@@ -78,13 +78,12 @@ pub(crate) fn read(path: &Path) -> Result<Experiment> {
 }
 
 /// The experiment that flags describe: the world's own, with their lists instead.
-fn described(args: &BenchArgs, world: &str) -> Result<Experiment> {
-    let mut base = read(Path::new(match world {
+fn described(args: &BenchArgs, world: &str, added: &Added) -> Result<Experiment> {
+    let base = match world {
         "kvm" | "parked" | "sim" => "by-hand-vcpus",
-        "tcg" | "kvm-guest" => "guest",
-        "xen" | "xen-pvh" => "guest-xen",
-        _ => "by-hand",
-    }))?;
+        _ => added.tour(world).unwrap_or("by-hand"),
+    };
+    let mut base = read(Path::new(base), added)?;
     if let Some(count) = args.random {
         (base.factors.random, base.host.seconds) = (Some(count), 0.15);
         (base.factors.over, base.factors.cpus) = (Vec::new(), Vec::new());

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What becomes of the command's children when it is told to end, or is killed?
 //!
-//! A script stands in for QEMU, or is the program of a comparison: it can ignore signals, and start
-//! what must not be left behind.
+//! A script is the program of a comparison: it can ignore signals, and start what must not be left
+//! behind.
 
-use crate::support::{OVERLOCK, STAND_IN, Said, overlock, program, send, wait_until};
+use crate::support::{STAND_IN, Said, overlock, send, wait_until};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use tempfile::TempDir;
@@ -16,23 +16,6 @@ struct Command {
 }
 
 impl Command {
-    /// Starts `bench --in tcg` with a script as its machine, and waits until the script says that
-    /// it is ready by writing the file `ready`: the numbers of processes.
-    fn boot(script: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let asked = "[ \"$1\" = --version ] && exit";
-        let script = format!("#!/bin/sh\n{asked}\ncd '{}'\n{script}", folder.path().display());
-        program(folder.path(), "qemu-system-x86_64", script.as_bytes(), 0o755);
-        let path = std::env::var("PATH").unwrap();
-        let mut command = overlock(&["bench", "--in", "tcg", "--cpus", "1"]);
-        command.env("PATH", format!("{}:{path}", folder.path().display()));
-        // No kernel is started, so any file will do.
-        command.env("OVERLOCK_IMAGE", OVERLOCK);
-        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        wait_until(|| folder.path().join("ready").exists());
-        Command { folder, command }
-    }
-
     /// Starts `compare` with a script as its program, and waits until it is ready.
     fn compare(script: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -73,29 +56,11 @@ const READY: &str = "echo $$ $! > draft; mv draft ready\n";
 #[test]
 fn a_child_is_asked_to_end_first() {
     let script = "trap 'touch asked; exit' TERM\nsleep 1000 &\n".to_owned() + READY + "wait";
-    let command = Command::boot(&script);
+    let command = Command::compare(&script);
     let asked = command.path().join("asked");
     command.send("TERM");
     wait_until(|| asked.exists());
     command.ends().ends(130, "so there are no results");
-}
-
-#[test]
-fn a_second_signal_kills_a_child_that_ignores_the_first_and_what_it_has_started() {
-    // The request to end is seen, and not obeyed; what was started does not even see it.
-    let script = "(trap '' TERM; exec sleep 1000) &\ntrap 'touch asked' TERM\n".to_owned() + READY;
-    let command = Command::boot(&(script + "while :; do wait; done"));
-    command.send("TERM");
-    wait_until(|| command.path().join("asked").exists());
-    command.send("TERM");
-    assert_eq!(command.ends().code, Some(130));
-}
-
-#[test]
-fn a_child_dies_with_a_command_that_is_killed() {
-    let command = Command::boot(&(READY.to_owned() + "trap '' TERM INT HUP\nexec sleep 1000"));
-    command.send("KILL");
-    assert_eq!(command.ends().code, None);
 }
 
 #[test]

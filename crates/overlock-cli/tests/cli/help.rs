@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Is the help true? Its examples are run.
 
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-use crate::kernels;
 use crate::support::{OVERLOCK, Said, overlock, said, skip};
 use std::fs::File;
 use std::io::Write;
@@ -70,20 +68,6 @@ fn run(example: &str, folder: &Path) -> Said {
 
 /// Returns why an example can't run here, if it can't.
 fn obstacle(example: &str, folder: &Path) -> Option<String> {
-    // Emulated machines would take the CPUs from the tests of the kernels, which run meanwhile.
-    let boots = ["--in xen", "--in tcg", "--in kvm-guest"].iter().any(|of| example.contains(of));
-    if boots && std::env::var_os("OVERLOCK_VERIFY").is_none() {
-        return Some("set OVERLOCK_VERIFY=bounded to boot it".into());
-    }
-    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-    if boots {
-        let is_there = match example {
-            _ if example.contains("xen") => kernels::has_xen(),
-            _ if example.contains("kvm-guest") => kernels::has_linux(),
-            _ => kernels::has_qemu(),
-        };
-        return (!is_there).then(|| "see above".into());
-    }
     if example.contains("--in kvm") && File::options().write(true).open("/dev/kvm").is_err() {
         return Some("there is no /dev/kvm".into());
     }

@@ -9,8 +9,6 @@ mod compare;
 mod family;
 mod help;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-mod kernels;
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod preload;
 mod real;
 mod reference;

@@ -5,13 +5,14 @@
 //! Machines are emulated, so nothing here depends on /dev/kvm. If QEMU or Xen is missing, a test
 //! skips and reports it.
 
-use super::reference::knows;
-use super::support::{Said, interrupt, overlock, said, skip};
+mod support;
+
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use support::{Said, interrupt, overlock, said, skip};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ fn alone() -> MutexGuard<'static, ()> {
     MACHINES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-pub(crate) fn has_qemu() -> bool {
+fn has_qemu() -> bool {
     let found = Command::new("qemu-system-x86_64").arg("--version").output().is_ok();
     if !found {
         skip("kernels: there is no qemu-system-x86_64 (apt-get install qemu-system-x86)");
@@ -31,7 +32,7 @@ pub(crate) fn has_qemu() -> bool {
     found
 }
 
-pub(crate) fn has_xen() -> bool {
+fn has_xen() -> bool {
     let is_xen = |name: &OsStr| name.to_string_lossy().starts_with("xen-");
     let found = std::env::var_os("OVERLOCK_XEN").is_some()
         || std::fs::read_dir("/boot").is_ok_and(|mut entries| {
@@ -44,7 +45,7 @@ pub(crate) fn has_xen() -> bool {
 }
 
 /// Whether there is a Linux for the machine that runs KVM: named, kept, or known to apt.
-pub(crate) fn has_linux() -> bool {
+fn has_linux() -> bool {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
     let is_kept = cache.is_some_and(|at| at.join("overlock/linux").is_dir());
@@ -61,10 +62,15 @@ pub(crate) fn has_linux() -> bool {
 
 /// The kernel image.
 static IMAGE: LazyLock<PathBuf> = LazyLock::new(|| {
-    let built = Command::new(env!("CARGO")).args(["xtask", "image"]).output().expect("cargo runs");
-    assert!(built.status.success(), "{built:?}");
-    PathBuf::from(String::from_utf8(built.stdout).expect("a path").trim())
+    overlock_kernels::build::image().expect("it builds").expect("no Ctrl-C")
 });
+
+/// Needs no emulator: it disassembles the image.
+#[test]
+fn locks_that_are_switched_off_execute_what_native_ones_do() {
+    let (text, is_fine) = overlock_kernels::code::check(&IMAGE).expect("binutils read the image");
+    assert!(is_fine, "{text}");
+}
 
 /// What a kernel says on a bare machine, and how that ends.
 #[derive(Debug)]
@@ -78,11 +84,16 @@ impl Kernel {
     /// Boots the image with this command line, until it ends, or is silent for `patience` seconds
     /// after it has said something.
     fn boot(line: &str, patience: u64) -> Self {
+        Self::boot_image(&IMAGE, line, patience)
+    }
+
+    /// Boots this image.
+    fn boot_image(image: &Path, line: &str, patience: u64) -> Self {
         let _alone = alone();
         let mut qemu = Command::new("qemu-system-x86_64");
         qemu.args(["-display", "none", "-nodefaults", "-no-reboot", "-serial", "stdio"]);
         qemu.args(["-accel", "tcg,thread=multi", "-cpu", "max", "-m", "256", "-smp", "4"]);
-        qemu.args(["-device", "isa-debug-exit,iobase=0xf4", "-kernel"]).arg(&*IMAGE);
+        qemu.args(["-device", "isa-debug-exit,iobase=0xf4", "-kernel"]).arg(image);
         qemu.args(["-append", &format!("smp=4 {line}")]).stdin(Stdio::null());
         let mut machine = qemu.stdout(Stdio::piped()).spawn().expect("QEMU starts");
         let (send, said) = mpsc::channel();
@@ -133,7 +144,7 @@ fn verified(world: &str, least: usize) {
     let checks = said.records("check");
     assert!(checks.iter().all(|check| check["fine"] == true), "{said:?}");
     assert!(checks.len() >= least, "{} checks: {said:?}", checks.len());
-    knows(&said, &["check"]);
+    said.is_explained();
     said.ends(0, "");
 }
 
@@ -150,6 +161,16 @@ fn a_machine_that_halts_by_a_call_keeps_the_contract() {
     if has_qemu() {
         // Halted CPUs poll, which takes QEMU's big lock: on a busy host they hold each other up.
         Kernel::boot(&format!("on=bare halt=call {CHECKS}"), PATIENT).is_verified(50);
+    }
+}
+
+/// The linker of a bare machine takes other arguments than the compiler of the host's.
+#[test]
+fn the_image_boots_whichever_target_it_is_built_for() {
+    for target in overlock_kernels::build::targets().iter().filter(|_| has_qemu()) {
+        let image = overlock_kernels::build::image_for(target).expect("it builds");
+        let image = image.expect("no Ctrl-C");
+        Kernel::boot_image(&image, "on=bare do=conformance", PATIENT).is_verified(1);
     }
 }
 
@@ -284,7 +305,7 @@ fn records_are_those_of_all_worlds() {
         assert_eq!(point["samples"].as_array().map(Vec::len), Some(2));
         assert!(point["ops_per_s"]["median"].as_f64().is_some_and(|ops| ops > 0.0), "{point}");
     }
-    knows(&said, &["point"]);
+    said.is_explained();
     said.ends(0, "");
 }
 
@@ -310,7 +331,7 @@ fn a_missing_part_is_named_with_its_remedy() {
         command.envs(set.iter().copied()).output().expect("it starts").into()
     };
     // An image that exists, so that nothing is built.
-    let image = Path::new(env!("CARGO_BIN_EXE_overlock")).to_str().expect("a name");
+    let image = Path::new(env!("CARGO_BIN_EXE_overlock-kernels")).to_str().expect("a name");
     bench("tcg", &[("OVERLOCK_IMAGE", image), ("PATH", "/nowhere")])
         .ends(2, "there is no qemu-system-x86_64; `apt-get install qemu-system-x86` brings it");
     if !has_qemu() {
@@ -326,7 +347,7 @@ fn a_missing_part_is_named_with_its_remedy() {
 fn what_was_measured_before_a_machine_failed_is_kept() {
     let args = ["bench", "--in", "tcg", "--cpus", "2", "--runs", "1", "--json", "--locks"];
     let mut command = overlock(&[&args[..], &["hybrid,ticket,queued"]].concat());
-    command.env("OVERLOCK_IMAGE", env!("CARGO_BIN_EXE_overlock"));
+    command.env("OVERLOCK_IMAGE", env!("CARGO_BIN_EXE_overlock-kernels"));
     let failing = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/machines:/usr/bin:/bin");
     let said: Said = command.env("PATH", failing).output().expect("it starts").into();
     let points = said.records("point");

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The locks' verbs in the kernel image: how large they are, and whether a lock whose waiting is
 //! compiled in but switched off executes what the native one executes.
 //!
 //! Read from the image by `nm` and `objdump`. The verbs are functions of their own there
-//! (`crates/overlock-boot/src/image/probes.rs`), and the image is linked with waiting switched off
-//! (`crates/overlock-boot/src/platform/switch.rs`): what is read is what is executed.
+//! (`boot/src/image/probes.rs`), and the image is linked with waiting switched off
+//! (`boot/src/platform/switch.rs`): what is read is what is executed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -124,14 +125,19 @@ fn difference(verbs: &[Function; 4]) -> Option<String> {
         .then(|| format!("unlock executes {off:?} while switched off, the native one {native:?}"))
 }
 
-/// Prints the sizes, and compares. Returns whether no lock that is switched off differs from the
-/// native one.
-pub(super) fn check(image: &Path) -> Result<bool> {
+/// Compares the verbs in an image. Returns a table of their sizes with the differences below it, and
+/// whether no lock that is switched off differs from the native one.
+///
+/// # Errors
+/// If `nm` or `objdump` is missing, or the image has no such verbs.
+pub fn check(image: &Path) -> Result<(String, bool)> {
     let symbols = symbols(&said("nm", &["-S"], image)?);
     let listing = said("objdump", &["-d", "--no-show-raw-insn"], image)?;
     let code = instructions(&listing);
-    println!("| lock | lock | unlock | slow lock | kick | native: lock | unlock | slow lock |");
-    println!("|---|---|---|---|---|---|---|---|");
+    let mut text =
+        "| lock | lock | unlock | slow lock | kick | native: lock | unlock | slow lock |\n\
+         |---|---|---|---|---|---|---|---|\n"
+            .to_owned();
     let mut fine = true;
     for (probe, name) in LOCKS {
         let verb = |verb: &str| function(&format!("{probe}_{verb}"), &symbols, &code);
@@ -143,8 +149,8 @@ pub(super) fn check(image: &Path) -> Result<bool> {
         ];
         let [lock, unlock, native_lock, native_unlock] = &verbs;
         let slow = |of: &Function| of.slow.map_or("-".to_owned(), |bytes| bytes.to_string());
-        println!(
-            "| `{name}` | {} | {} | {} | {} | {} | {} | {} |",
+        text += &format!(
+            "| `{name}` | {} | {} | {} | {} | {} | {} | {} |\n",
             lock.bytes,
             unlock.bytes,
             slow(lock),
@@ -154,11 +160,11 @@ pub(super) fn check(image: &Path) -> Result<bool> {
             slow(native_lock)
         );
         if let Some(difference) = difference(&verbs) {
-            println!("{name}: {difference}");
+            text += &format!("{name}: {difference}\n");
             fine = false;
         }
     }
-    Ok(fine)
+    Ok((text, fine))
 }
 
 #[cfg(test)]

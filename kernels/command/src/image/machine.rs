@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The emulated machine: what is needed for it, and how to start it.
 
+use crate::build::{self, VMM};
 use super::linux::{Linux, guest_root, read};
 use anyhow::{Context, Result, bail};
 use overlock_programs::{Finished, finish, interrupt};
@@ -19,9 +20,6 @@ const XEN: &str = "OVERLOCK_XEN";
 
 /// Processors under a hypervisor, which schedules more vCPUs than that.
 pub(super) const PCPUS: u32 = 2;
-
-/// The monitor of virtual machines, beside the image.
-const VMM: &str = "overlock-vmm";
 
 /// Which of Xen's schedulers runs the vCPUs: its default one. An idle processor must not leave a
 /// vCPU to another processor, which may be idle too, and stay so: docs/kernels.md, Limits.
@@ -59,27 +57,7 @@ pub(super) fn image(world: &str) -> Result<Option<PathBuf>> {
             .map(Some)
             .with_context(|| format!("{IMAGE} names {}, which can't be read", path.display()));
     }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new("/"));
-    if !root.join("crates/overlock-boot/image.ld").exists() {
-        bail!(
-            "the kernel image is built in this program's source tree, which is not on this machine \
-             (there is none in {}); build it in one with `cargo xtask image` and name it in {IMAGE}",
-            root.display()
-        );
-    }
-    let mut cargo = Command::new("cargo");
-    cargo.args(["xtask", "image"]).current_dir(root).stdout(Stdio::piped());
-    if world == "kvm-guest" {
-        cargo.arg("--vmm");
-    }
-    let built = finish(&mut cargo, None, interrupt::flag());
-    match built.context("cargo did not start, which builds the kernel image")? {
-        Finished::Exited { exit, stdout, .. } if exit.status.success() => {
-            Ok(Some(PathBuf::from(String::from_utf8_lossy(&stdout).trim())))
-        }
-        Finished::Cancelled => Ok(None),
-        _ => bail!("the kernel image does not build: see above"),
-    }
+    if world == "kvm-guest" { build::with_vmm() } else { build::image() }
 }
 
 /// Says what is missing for `world`, if anything is.

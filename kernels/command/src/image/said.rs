@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the kernel says: one JSON record per line.
 
+use overlock_bench::Check;
 use overlock_results::WaitNs as Waits;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -54,17 +55,6 @@ pub(super) struct Sample {
     pub(super) stolen_ns: u64,
     /// Events in the lock, and in the platform.
     pub(super) counters: BTreeMap<String, u64>,
-}
-
-/// One check.
-#[derive(Debug, Deserialize, Serialize)]
-pub struct Check {
-    /// What is checked.
-    pub what: String,
-    /// Whether it holds.
-    pub fine: bool,
-    /// What was found; can be empty.
-    pub found: String,
 }
 
 impl Said {

@@ -14,15 +14,14 @@ mod said;
 #[cfg(test)]
 mod tests;
 
-use crate::options::Note;
 use anyhow::{Context, Result, bail};
 use guest::{EmulatorFault, Ended};
 use machine::{Machine, PCPUS};
-use overlock_bench::{Failed, Job, Tell, World};
+use overlock_bench::{Failed, Heard, Job, Tell, World};
+use overlock_cli::Note;
 use overlock_results::locks::{LINUX, LOCKS, Lock};
 use overlock_results::stats::{Spread, jain, unique};
 use overlock_results::{Error, NO_POLICY, PmTimerRule, Run};
-pub use said::Check;
 use said::{Said, Sample};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -30,8 +29,6 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// How many checks there are, for the progress; Xen has two fewer.
-pub const CHECKS: u64 = 50;
 /// Time without a word from the kernel until it counts as hung, beyond that of a run.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -49,24 +46,6 @@ pub struct Image {
     garbled: RefCell<Option<String>>,
 }
 
-/// What a kernel says while it checks itself.
-#[derive(Clone, Copy, Debug)]
-pub enum Heard<'a> {
-    /// What it does now.
-    Progress(&'a str),
-    /// A check has ended.
-    Check(&'a Check),
-}
-
-/// What the checks in a kernel came to.
-#[derive(Clone, Copy, Debug)]
-pub struct Checked {
-    /// Whether none failed.
-    pub is_fine: bool,
-    /// Whether any was made.
-    pub has_any: bool,
-}
-
 /// What the kernel is told of a job: lock, CPUs, lengths of sections and of pauses.
 type Key = (String, u32, u64, u64);
 
@@ -75,7 +54,11 @@ fn key(job: &Job) -> Key {
 }
 
 impl Image {
-    pub(super) fn new(name: &str, note: Note) -> Result<Self> {
+    /// Opens the world of this name, and builds the image for it.
+    ///
+    /// # Errors
+    /// What is missing, and what would bring it.
+    pub fn new(name: &str, note: Note) -> Result<Self> {
         let name = ["tcg", "kvm-guest", "xen", "xen-pvh"].into_iter().find(|known| *known == name);
         let Some(name) = name else { bail!("no kernel runs there") };
         // Before an image is built.
@@ -91,14 +74,7 @@ impl Image {
 
     /// Runs the checks in the kernel: the platform contract, conformance and locks in interrupts,
     /// of the paravirtual locks.
-    ///
-    /// # Errors
-    /// If the kernel does not run to its end, or `hear` fails.
-    pub fn verify(
-        &self,
-        cpus: &[u32],
-        hear: &mut dyn FnMut(Heard<'_>) -> Result<()>,
-    ) -> Result<Checked> {
+    fn checks(&self, cpus: &[u32], hear: &mut dyn FnMut(Heard<'_>) -> bool) -> Result<bool> {
         let default = if self.name == "xen" { vec![8] } else { vec![1, 2, 4] };
         let cpus = if cpus.is_empty() { default } else { cpus.to_vec() };
         // Native locks need a time slice for each change of hands where there are more CPUs than
@@ -109,23 +85,20 @@ impl Image {
             joined(cpus.iter().map(ToString::to_string))
         );
         let machine = self.start(cpus.iter().copied().max().unwrap_or(1), &plan)?;
-        let mut checked = Checked { is_fine: true, has_any: false };
-        hear(Heard::Progress("starts"))?;
+        let mut is_fine = true;
+        let mut tell = |heard: Heard<'_>| if hear(heard) { Ok(()) } else { bail!("not heard") };
+        tell(Heard::Progress("starts"))?;
         let ended = guest::run(machine, PATIENCE, |said| match said {
-            Said::Begin { what } => hear(Heard::Progress(&what)),
-            Said::Alive { ops } => hear(Heard::Progress(&format!("{ops} acquisitions so far"))),
+            Said::Begin { what } => tell(Heard::Progress(&what)),
+            Said::Alive { ops } => tell(Heard::Progress(&format!("{ops} acquisitions so far"))),
             Said::Check(check) => {
-                checked.has_any = true;
-                checked.is_fine &= check.fine;
-                hear(Heard::Check(&check))
+                is_fine &= check.fine;
+                tell(Heard::Check(&check))
             }
             Said::Garbled(line) => bail!("the kernel's line can't be read: {line}"),
             _ => Ok(()),
         });
-        if let Ended::Whole { fine } = ended? {
-            checked.is_fine &= fine && checked.has_any;
-        }
-        Ok(checked)
+        Ok(is_fine && !matches!(ended?, Ended::Whole { fine: false }))
     }
 
     /// Boots once for all jobs with these lengths.
@@ -278,6 +251,15 @@ impl World for Image {
             return refuse(format!("the kernel can't do the workload {}", job.profile.name));
         }
         Ok(())
+    }
+
+    fn verify(
+        &self,
+        cpus: &[u32],
+        hear: &mut dyn FnMut(Heard<'_>) -> bool,
+    ) -> Option<Result<bool, Failed>> {
+        let checked = self.checks(cpus, hear);
+        Some(checked.map_err(|error| Failed::World(format!("{error:#}"))))
     }
 
     fn ahead(&self, jobs: &[Job], _cancel: &AtomicBool, tell: Tell<'_>) -> Result<bool, Failed> {

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a program of another workspace adds to this command, and where the user finds such programs.
+
+use anyhow::{Context, Result, bail};
+use overlock_bench::World;
+use overlock_worlds::Options;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+/// Worlds and experiments that this command does not have by itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Added {
+    /// The names and texts of experiments.
+    pub experiments: &'static [(&'static str, &'static str)],
+    /// The names of worlds, and the experiment that is measured in each if no other is named.
+    pub worlds: &'static [(&'static str, &'static str)],
+    /// Opens one of these worlds.
+    pub open: fn(&str, &Options) -> Result<Box<dyn World>>,
+}
+
+/// The programs that add something, the folder that each is built from, and the names of what it
+/// adds.
+const PROGRAMS: [(&str, &str, &[&str]); 1] =
+    [("overlock-kernels", "kernels/command", &["tcg", "kvm-guest", "xen", "xen-pvh"])];
+
+impl Added {
+    /// What the command adds to itself.
+    pub const NOTHING: Self =
+        Self { experiments: &[], worlds: &[], open: |name, _| bail!("there is no world {name}") };
+
+    /// Returns the experiment that is measured in this world if no other is named.
+    pub(crate) fn tour(&self, world: &str) -> Option<&'static str> {
+        self.worlds.iter().find(|(name, _)| *name == world).map(|(_, experiment)| *experiment)
+    }
+
+    /// Opens a world, added or not.
+    pub(crate) fn open(&self, name: &str, options: &Options) -> Result<Box<dyn World>> {
+        match self.tour(name) {
+            Some(_) => (self.open)(name, options),
+            None => overlock_worlds::open(name, options),
+        }
+    }
+
+    /// Becomes the program that has the world, experiment or lock `name`, with the same command line,
+    /// if another program has it and this one has not. That program is beside this one, or in PATH.
+    ///
+    /// # Errors
+    /// If there is no such program; then the error says how to build it.
+    pub(crate) fn leave_to_others(&self, name: &str) -> Result<()> {
+        let own = self.worlds.iter().chain(self.experiments).any(|(known, _)| *known == name);
+        let other = PROGRAMS.iter().find(|(_, _, names)| !own && names.contains(&name));
+        let Some((program, folder, _)) = other else { return Ok(()) };
+        let beside = std::env::current_exe().ok().map(|own| own.with_file_name(program));
+        let path = beside.filter(|beside| beside.exists()).unwrap_or_else(|| program.into());
+        Err(Command::new(path).args(std::env::args_os().skip(1)).exec()).with_context(|| {
+            format!(
+                "{name} needs the program {program}: `cargo install --path {folder}` in the source \
+                 tree of Overlock brings it"
+            )
+        })
+    }
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command `overlock` with four more worlds, each of which boots a kernel with the locks in it.
+
+use overlock_cli::Added;
+use overlock_kernels::Image;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    overlock_cli::main(&Added {
+        experiments: &[
+            ("guest", include_str!("../guest.toml")),
+            ("guest-xen", include_str!("../guest-xen.toml")),
+        ],
+        worlds: &[
+            ("tcg", "guest"),
+            ("kvm-guest", "guest"),
+            ("xen", "guest-xen"),
+            ("xen-pvh", "guest-xen"),
+        ],
+        open: |name, options| Ok(Box::new(Image::new(name, options.note)?)),
+    })
+}
