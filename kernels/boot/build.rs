@@ -6,7 +6,8 @@ fn main() {
     if std::env::var_os("CARGO_CFG_OVERLOCK_IMAGE").is_none() {
         return;
     }
-    // The linker itself links for a target without an operating system, the compiler for the host's.
+    // The linker itself links for a target without an operating system, the compiler for the
+    // host's.
     let is_bare = std::env::var("CARGO_CFG_TARGET_OS").is_ok_and(|os| os == "none");
     let to_linker = if is_bare { "" } else { "-Wl," };
     if !is_bare {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a program of another workspace adds to this command, and where the user finds such programs.
+//! What a program of another workspace adds to this command, and how it is found.
 
 use anyhow::{Context, Result, bail};
 use overlock_bench::World;
@@ -41,8 +41,9 @@ impl Added {
         }
     }
 
-    /// Becomes the program that has the world, experiment or lock `name`, with the same command line,
-    /// if another program has it and this one has not. That program is beside this one, or in PATH.
+    /// Becomes the program that has the world, experiment or lock `name`, with the same command
+    /// line, if another program has it and this one has not. That program is beside this one, or in
+    /// PATH.
     ///
     /// # Errors
     /// If there is no such program; then the error says how to build it.

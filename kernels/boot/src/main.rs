@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel: its entries in assembly, and what it does when it panics.
 //!
-//! It is a kernel only if it is built as one (`--cfg overlock_image`, by `cargo xtask image`).
+//! It is a kernel only if it is built as one (`--cfg overlock_image`, by the program `image`).
 //! Built for the host, it prints a hint.
 
 #![cfg_attr(overlock_image, no_std, no_main)]

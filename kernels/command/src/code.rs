@@ -125,8 +125,8 @@ fn difference(verbs: &[Function; 4]) -> Option<String> {
         .then(|| format!("unlock executes {off:?} while switched off, the native one {native:?}"))
 }
 
-/// Compares the verbs in an image. Returns a table of their sizes with the differences below it, and
-/// whether no lock that is switched off differs from the native one.
+/// Compares the verbs in an image. Returns a table of their sizes with the differences below it,
+/// and whether no lock that is switched off differs from the native one.
 ///
 /// # Errors
 /// If `nm` or `objdump` is missing, or the image has no such verbs.

@@ -12,9 +12,9 @@ use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use support::{Said, interrupt, overlock, said, skip};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
+use support::{Said, interrupt, overlock, said, skip};
 
 /// Held by a test while its machines run: the virtual CPUs of two machines at once keep each other
 /// from the processors, and both take many times as long.
@@ -61,9 +61,8 @@ fn has_linux() -> bool {
 }
 
 /// The kernel image.
-static IMAGE: LazyLock<PathBuf> = LazyLock::new(|| {
-    overlock_kernels::build::image().expect("it builds").expect("no Ctrl-C")
-});
+static IMAGE: LazyLock<PathBuf> =
+    LazyLock::new(|| overlock_kernels::build::image().expect("it builds").expect("no Ctrl-C"));
 
 /// Needs no emulator: it disassembles the image.
 #[test]

@@ -2,7 +2,7 @@
 //! What a kernel writes to use Overlock's locks: one platform, and a lock that keeps handlers out.
 //!
 //! The functions of [`arch`] belong to the kernel; here they are the minimum that compiles on
-//! x86-64. `docs/kernels.md` explains each line, and `crates/overlock-boot` has three platforms
+//! x86-64. `docs/kernels.md` explains each line, and `kernels/boot` has three platforms
 //! that boot.
 
 #![no_std]

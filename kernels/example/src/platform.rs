@@ -13,7 +13,8 @@ pub struct Cores;
 
 static SLOTS: [Slot<AtomicU32>; arch::MAX_CPUS] = [const { Slot::new() }; arch::MAX_CPUS];
 /// 15 entries per bucket, nearly four for each CPU. A CPU that finds none free naps.
-static BUCKETS: [Bucket<AtomicU32>; arch::MAX_CPUS / 4] = [const { Bucket::new() }; arch::MAX_CPUS / 4];
+static BUCKETS: [Bucket<AtomicU32>; arch::MAX_CPUS / 4] =
+    [const { Bucket::new() }; arch::MAX_CPUS / 4];
 
 // SAFETY: P0: the cells and the fence are those of `core`. P1 and P3: `halt_while`. P2: any
 // interrupt. P4: an interrupt for which no CPU waits does nothing. P6: the pause instruction. P7,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The locks' verbs as functions with plain names, so that `cargo xtask image --code` finds them in
+//! The locks' verbs as functions with plain names, so that `image --code` finds them in
 //! the disassembly.
 
 use overlock::{Hybrid, Queued, RawLock, TestAndSet, Ticket};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The emulated machine: what is needed for it, and how to start it.
 
-use crate::build::{self, VMM};
 use super::linux::{Linux, guest_root, read};
+use crate::build::{self, VMM};
 use anyhow::{Context, Result, bail};
 use overlock_programs::{Finished, finish, interrupt};
 use overlock_results::locks::LINUX;
