@@ -70,6 +70,19 @@ pub enum Error {
         /// Where it panicked.
         place: Place,
     },
+    /// No vCPU has run one instruction before its slice was over, and long after.
+    #[error(
+        "vCPU {vcpu} was brought out of the guest {tries} times before it ran one instruction: a \
+         slice of {slice:?} is too short for this machine; choose a longer one"
+    )]
+    SliceTooShort {
+        /// The vCPU.
+        vcpu: u32,
+        /// How often in a row; the last time, it had thousands of slices.
+        tries: u32,
+        /// The slice.
+        slice: Duration,
+    },
     /// Programs did not return after the stop flag was set.
     #[error("not stopped within {grace:?}:{}", listed(.stuck))]
     Runaway {

@@ -26,7 +26,10 @@
 //! - H3: no thread sleeps or makes a slow system call with the state locked; wakes and signals are
 //!   collected and sent afterwards.
 //! - H4: `exit` does not allocate: the threads engine calls it from a signal handler.
-//! - H5: while a vCPU is queued, every owner's timer is set to the end of its slice.
+//! - H5: while a vCPU is queued, every owner's timer is set to the end of its slice, or a later one
+//!   by H6.
+//! - H6: a vCPU that is brought out of the guest loses its processor only if it has run there since
+//!   it got it. So every turn makes some progress, however slow the way into the guest is.
 
 mod accounts;
 mod delay;
@@ -35,7 +38,7 @@ pub(crate) mod state;
 mod supervise;
 mod turn;
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use overlock_bench::Config;
@@ -56,6 +59,8 @@ use crate::slice_timer::SliceTimer;
 pub(crate) struct Host<'run> {
     pub(crate) vcpus: Vcpus<'run>,
     pub(crate) clock: Clock,
+    /// The shortest way into the guest and out again, by a call, in nanoseconds.
+    pub(crate) shortest_visit_ns: AtomicU64,
     signal: i32,
     /// The system's CPU for each processor; empty if there are too few.
     cpus: Vec<usize>,
@@ -82,6 +87,7 @@ impl<'run> Host<'run> {
         Ok(Self {
             vcpus: Vcpus::new(records, code),
             clock: records[0].shared().clock,
+            shortest_visit_ns: AtomicU64::new(u64::MAX),
             signal,
             cpus: cpus(config.pcpus as usize),
             pm_timer: Timer::new(config.pm_timer, records[0].shared().clock),
@@ -95,6 +101,17 @@ impl<'run> Host<'run> {
         let post = &self.vcpus.posts[vcpu as usize];
         let end = post.slice_end.load(Relaxed);
         post.evict.load(Relaxed) || (end != 0 && end <= self.clock.now_ns())
+    }
+
+    /// Since when vCPU `vcpu` owns a processor: different in each turn.
+    pub(crate) fn granted(&self, vcpu: u32) -> u64 {
+        self.vcpus.posts[vcpu as usize].granted.load(Relaxed)
+    }
+
+    /// How long a visit to the guest takes in which a vCPU certainly runs, once one has run: four
+    /// times the shortest.
+    pub(crate) fn long_visit_ns(&self) -> u64 {
+        self.shortest_visit_ns.load(Relaxed).saturating_mul(4)
     }
 
     /// Returns whether the next eviction should report where the vCPU was.
@@ -190,8 +207,9 @@ impl<'run> Host<'run> {
     fn turn<T>(&self, act: impl FnOnce(&mut Turn) -> T) -> (T, Errands) {
         let mut state = self.lock();
         let now = self.clock.now_ns();
-        let mut turn =
-            Turn { vcpus: &self.vcpus, state: &mut state, now, errands: Errands::default() };
+        let (vcpus, long_visit_ns) = (&self.vcpus, self.long_visit_ns());
+        let errands = Errands::default();
+        let mut turn = Turn { vcpus, state: &mut state, now, long_visit_ns, errands };
         let result = act(&mut turn);
         (result, turn.errands)
     }

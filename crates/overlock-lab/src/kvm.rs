@@ -27,6 +27,7 @@ use self::memory::GuestMemory;
 pub use self::ports::Ports;
 use self::stacks::Stacks;
 use self::vcpu::KvmVcpu;
+pub use self::vcpu::SLOW_ENTRY_NS;
 use crate::config::check;
 use crate::engine::{alone, conduct};
 use crate::guest::abi::Hooks;

@@ -20,6 +20,8 @@ mod yields;
 pub use engine::Engine;
 pub use error::{Error, Stuck};
 pub use guest::platform::Guest;
+#[doc(hidden)]
+pub use kvm::SLOW_ENTRY_NS;
 pub use kvm::{KvmEngine, Ports};
 pub use overlock_bench::{Config, Hint, Program, Vcpu, Verbs, workload};
 pub use overlock_host::sched::yield_to::NAMES as POLICIES;

@@ -22,7 +22,7 @@ pub(super) fn count(life: &mut Accounts, exit: &Exit) {
         Exit::Call(Call::LongSpin, _) => &mut life.long_spins,
         Exit::Call(Call::EndGrace, _) => &mut life.graces,
         Exit::Call(Call::YieldTo, _) => &mut life.yields,
-        Exit::Evicted(_) => &mut life.evictions,
+        Exit::Evicted { .. } => &mut life.evictions,
         Exit::Call(Call::Started | Call::Finished, _) | Exit::Ready | Exit::Ended(_) => return,
     };
     *counter += 1;

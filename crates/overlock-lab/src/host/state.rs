@@ -24,8 +24,9 @@ pub(crate) enum Exit {
     Ready,
     /// It made a hypercall.
     Call(Call, [u64; 2]),
-    /// A signal brought it out; with the instruction's address if that was requested.
-    Evicted(Option<u64>),
+    /// A signal brought it out, after it `ran`, or before; with the instruction's address if that
+    /// was requested.
+    Evicted { rip: Option<u64>, ran: bool },
     /// Its program has returned, or has ended with an error.
     Ended(Result<(), Error>),
 }
@@ -108,6 +109,8 @@ pub(super) struct Guest {
     pub(super) owes: bool,
     /// The beginning and the end of the slice because of whose end it has to leave the guest.
     pub(super) slice_over: Option<(u64, u64)>,
+    /// How often in a row it was brought out before it ran.
+    pub(super) in_vain: u32,
     /// What it was doing when it ended.
     pub(super) last: &'static str,
     pub(super) accounts: Accounts,

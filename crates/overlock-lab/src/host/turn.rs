@@ -6,6 +6,7 @@
 //! set.
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::time::Duration;
 
 use overlock_bench::Hint;
 use overlock_host::sched::{Action, Event, Spin, SpinHint, SpinSource, Standing};
@@ -18,12 +19,18 @@ use crate::error::Error;
 use crate::guest::abi::Call;
 use crate::spin_loops;
 
+/// How often in a turn a vCPU keeps its processor because it has not run: the last time for 2,048
+/// slices, a tenth of a second at least. If no vCPU has run by then, the run fails.
+const TRIES: u32 = 12;
+
 /// The state, locked, at one moment.
 pub(super) struct Turn<'a> {
     pub(super) vcpus: &'a Vcpus<'a>,
     pub(super) state: &'a mut State,
     /// The moment.
     pub(super) now: u64,
+    /// As [`Host::long_visit_ns`](super::Host::long_visit_ns).
+    pub(super) long_visit_ns: u64,
     /// The work that is left once the state is unlocked.
     pub(super) errands: Errands,
 }
@@ -40,7 +47,10 @@ impl Turn<'_> {
             guest.owes = false;
             self.tell(Event::Answered { vcpu: Vcpu(vcpu) });
         }
-        self.look_at_slice(vcpu);
+        let stays = self.stays(vcpu, &exit);
+        if !stays {
+            self.look_at_slice(vcpu);
+        }
         match exit {
             Exit::Ready => self.ready(vcpu),
             Exit::Call(call, arguments) => {
@@ -48,7 +58,7 @@ impl Turn<'_> {
                 self.state.guests[vcpu as usize].last_loop = None;
                 self.call(vcpu, call, arguments);
             }
-            Exit::Evicted(rip) => self.evicted(vcpu, rip),
+            Exit::Evicted { rip, .. } => self.evicted(vcpu, rip),
             Exit::Ended(result) => {
                 if let Err(error) = result {
                     self.fail(error);
@@ -56,7 +66,44 @@ impl Turn<'_> {
                 self.end(vcpu);
             }
         }
-        self.look_at_preemption(vcpu);
+        if !stays {
+            self.look_at_preemption(vcpu);
+        }
+    }
+
+    /// Whether `vcpu`, which has to give its processor up, keeps it all the same, because it was
+    /// brought out before it ran (H6): for a slice, or a visit that certainly runs, and each time
+    /// for twice as long.
+    fn stays(&mut self, vcpu: u32, exit: &Exit) -> bool {
+        let guest = &mut self.state.guests[vcpu as usize];
+        if !matches!(exit, Exit::Evicted { ran: false, .. }) {
+            guest.in_vain = 0;
+            return false;
+        }
+        let Some(Standing::Running(pcpu)) = self.state.scheduler.standing(Vcpu(vcpu)) else {
+            return false;
+        };
+        let scheduler = &self.state.scheduler;
+        let is_over = scheduler.slice_end(pcpu).is_some_and(|end| end.0 <= self.now);
+        if !is_over && !scheduler.is_preempting(pcpu) {
+            return false;
+        }
+        let slice = scheduler.config().slice.0;
+        let guest = &mut self.state.guests[vcpu as usize];
+        guest.in_vain += 1;
+        if guest.in_vain > TRIES {
+            let tries = std::mem::take(&mut guest.in_vain);
+            if self.long_visit_ns == u64::MAX {
+                self.fail(Error::SliceTooShort { vcpu, tries, slice: Duration::from_nanos(slice) });
+                self.end(vcpu);
+            }
+            return false;
+        }
+        let more = slice.min(self.long_visit_ns).saturating_mul(1 << (guest.in_vain - 1));
+        let end = self.now.saturating_add(more);
+        self.vcpus.posts[vcpu as usize].slice_end.store(end, Relaxed);
+        self.errands.arm.insert(vcpu);
+        true
     }
 
     /// Returns the next step of the thread of `vcpu`.

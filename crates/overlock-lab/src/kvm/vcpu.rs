@@ -19,6 +19,7 @@ use std::cell::Cell;
 use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use kvm_bindings::{KVM_MAX_CPUID_ENTRIES, kvm_dtable, kvm_regs, kvm_segment, kvm_sregs, kvm_xcrs};
@@ -41,6 +42,18 @@ use super::ports::Ports;
 /// How far a guest's time stamp counter can seem behind the host's and still count as the same: one
 /// exit lies between the two readings.
 const SAME_COUNTER_TICKS: u64 = 3_000_000;
+
+/// Makes the way into the guest longer by as many nanoseconds, for tests: it is on other machines.
+#[doc(hidden)]
+pub static SLOW_ENTRY_NS: AtomicU64 = AtomicU64::new(0);
+
+fn delay(host: &Host) {
+    let ns = SLOW_ENTRY_NS.load(Relaxed);
+    if ns > 0 {
+        let since = host.clock.now_ns();
+        while host.clock.now_ns().saturating_sub(since) < ns {}
+    }
+}
 
 thread_local! {
     /// `immediate_exit` of the vCPU that this thread runs.
@@ -71,6 +84,18 @@ pub(crate) struct KvmVcpu {
     fd: VcpuFd,
     number: u32,
     stack: Stack,
+    visits: Visits,
+}
+
+/// The visits of a vCPU to the guest in one turn.
+#[derive(Debug, Default)]
+struct Visits {
+    /// Which turn: when it was granted.
+    granted: u64,
+    /// The registers at its beginning.
+    began: kvm_regs,
+    /// How long the longest took.
+    longest_ns: u64,
 }
 
 impl KvmVcpu {
@@ -110,7 +135,7 @@ impl KvmVcpu {
         })
         .map_err(refused("take its registers"))?;
         fd.set_sync_valid_reg(SyncReg::Register);
-        Ok(Self { fd, number, stack })
+        Ok(Self { fd, number, stack, visits: Visits::default() })
     }
 
     /// Ensures that signals that came while the vCPU was out do not end the next entry, unless one
@@ -124,14 +149,24 @@ impl KvmVcpu {
 
     /// Runs the guest until an event that the host must handle.
     fn enter(&mut self, host: &Host) -> Exit {
+        let granted = host.granted(self.number);
+        if granted != self.visits.granted {
+            self.visits = Visits { granted, began: self.fd.sync_regs().regs, longest_ns: 0 };
+        }
         loop {
-            match self.fd.run() {
+            let since = host.clock.now_ns();
+            delay(host);
+            let left = self.fd.run();
+            let took = host.clock.now_ns().saturating_sub(since);
+            self.visits.longest_ns = self.visits.longest_ns.max(took);
+            match left {
                 Ok(VcpuExit::IoOut(port, _)) => {
                     let Some(call) = Call::from_port(port) else {
                         return Exit::Ended(Err(
                             self.fault(host, "wrote to a port that does not exist")
                         ));
                     };
+                    host.shortest_visit_ns.fetch_min(took, Relaxed);
                     let regs = self.fd.sync_regs().regs;
                     match call {
                         Call::Started => self.compare_counters(host, regs.rdi),
@@ -144,7 +179,8 @@ impl KvmVcpu {
                 }
                 Err(e) if e.errno() == libc::EINTR => {
                     self.fd.set_kvm_immediate_exit(0);
-                    return Exit::Evicted(host.wants_sample(self.number).then(|| self.rip()));
+                    let rip = host.wants_sample(self.number).then(|| self.rip());
+                    return Exit::Evicted { rip, ran: self.has_run(host) };
                 }
                 Err(e) if e.errno() == libc::EAGAIN => {}
                 Ok(VcpuExit::Shutdown) => return Exit::Ended(Err(self.fault(host, "shut down"))),
@@ -156,6 +192,13 @@ impl KvmVcpu {
                 Err(e) => return Exit::Ended(Err(self.refused("run it (KVM_RUN)", e))),
             }
         }
+    }
+
+    /// Whether the vCPU has run in this turn. A loop may have the same registers each time that it
+    /// comes out; then a long visit tells.
+    fn has_run(&self, host: &Host) -> bool {
+        self.fd.sync_regs().regs != self.visits.began
+            || self.visits.longest_ns >= host.long_visit_ns()
     }
 
     /// Records the difference between the guest's time stamp counter and the host's.

@@ -156,7 +156,7 @@ impl Context {
             }
             // The signal came while the thread was out, and did nothing.
             self.set_in_guest(false);
-            next = host.exit(number, Exit::Evicted(None));
+            next = host.exit(number, Exit::Evicted { rip: None, ran: false });
         }
     }
 
