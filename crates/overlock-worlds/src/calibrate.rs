@@ -25,7 +25,7 @@ use overlock_programs::{interrupt, may_run_on, run_on};
 use overlock_results::Run;
 use overlock_results::locks::HAND_OVER;
 use overlock_results::stats::median;
-use overlock_sim::performance::{Costs, Figure, HostProfile};
+use overlock_sim::hosts::{Costs, Figure, HostProfile};
 use std::hint::{black_box, spin_loop};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::*, fence};

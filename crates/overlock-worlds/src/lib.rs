@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use laboratory::{kvm, parked};
 use overlock_bench::World;
 use overlock_bench::threads::Threads;
-use overlock_sim::performance::HostProfile;
+use overlock_sim::hosts::HostProfile;
 use simulated::Simulated;
 use std::path::Path;
 

@@ -9,7 +9,7 @@ use anyhow::Result;
 use overlock_bench::{Failed, Job, Tell, World};
 use overlock_results::locks::Lock;
 use overlock_results::{Error, Run};
-use overlock_sim::performance::{HostProfile, Simulator};
+use overlock_sim::hosts::{HostProfile, Simulator};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -3,7 +3,7 @@
 
 use crate::flags::time;
 use clap::Args;
-use overlock_sim::{CPUS, Plan};
+use overlock_sim::{CPUS, FaultPlan};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ pub(crate) struct TortureArgs {
 
     /// Repeat one run, named as a failure printed it
     #[arg(long, value_name = "RUN", conflicts_with_all = ["span", "seed", "steps", "cpus"])]
-    pub(super) replay: Option<Plan>,
+    pub(super) replay: Option<FaultPlan>,
 
     /// Print JSON Lines instead of tables
     #[arg(long)]

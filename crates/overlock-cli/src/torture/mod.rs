@@ -9,7 +9,7 @@ use crate::interrupt;
 use crate::outcome::Outcome;
 use crate::output::Sink;
 use anyhow::{Result, bail, ensure};
-use overlock_sim::{Plan, Subject, run, subject, subjects};
+use overlock_sim::{FaultPlan, Subject, run, subject, subjects};
 use series::{Series, tell};
 use turns::Torture;
 
@@ -62,7 +62,7 @@ fn choose(names: &[String]) -> Result<Vec<&'static Subject>> {
 }
 
 /// Runs one plan again, twice, to check that it repeats.
-fn repeat(subject: &'static Subject, plan: Plan, sink: &mut Sink) -> Result<Outcome> {
+fn repeat(subject: &'static Subject, plan: FaultPlan, sink: &mut Sink) -> Result<Outcome> {
     let report = run(subject, plan);
     ensure!(
         report == run(subject, plan),

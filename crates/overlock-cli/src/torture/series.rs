@@ -3,7 +3,7 @@
 
 use crate::output::Sink;
 use overlock::counters::Event;
-use overlock_sim::{Fault, Faults, Plan, Report, Subject};
+use overlock_sim::{Fault, Faults, FaultPlan, Report, Subject};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -60,9 +60,9 @@ impl Series {
     }
 
     /// Adds a run.
-    pub(super) fn add(&mut self, plan: Plan, report: &Report) {
+    pub(super) fn add(&mut self, plan: FaultPlan, report: &Report) {
         self.runs += 1;
-        self.injections += u64::from(matches!(plan, Plan::Inject { .. }) && report.injected);
+        self.injections += u64::from(matches!(plan, FaultPlan::Inject { .. }) && report.injected);
         self.steps += report.steps;
         self.acquisitions += report.acquisitions;
         self.virtual_ns += report.virtual_ns;
@@ -116,7 +116,7 @@ struct FailureRecord<'a> {
 /// Tells of a failure, if there is one, with the command that repeats it.
 pub(super) fn tell(
     subject: &'static Subject,
-    plan: Plan,
+    plan: FaultPlan,
     report: &Report,
     sink: &mut Sink,
 ) -> anyhow::Result<()> {

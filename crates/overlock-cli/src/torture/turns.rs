@@ -10,7 +10,7 @@ use crate::table::Table;
 use crate::units::count;
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
-use overlock_sim::{Fault, Plan, Report, Subject, injections, run, seed_of};
+use overlock_sim::{Fault, FaultPlan, Report, Subject, injections, run, seed_of};
 use std::time::{Duration, Instant};
 
 /// How long one lock is tortured before the next one's turn.
@@ -62,7 +62,7 @@ impl<'a> Torture<'a> {
                 while began.elapsed() < TURN && !self.is_over() && !self.all[index].failed {
                     let seed = seed_of(self.args.seed, *next);
                     *next += 1;
-                    let plan = Plan::Random { seed, steps: self.args.steps, cpus };
+                    let plan = FaultPlan::Random { seed, steps: self.args.steps, cpus };
                     let report = run(self.all[index].subject, plan);
                     self.add(index, plan, &report, sink)?;
                 }
@@ -72,7 +72,7 @@ impl<'a> Torture<'a> {
         Ok(())
     }
 
-    fn add(&mut self, index: usize, plan: Plan, report: &Report, sink: &mut Sink) -> Result<()> {
+    fn add(&mut self, index: usize, plan: FaultPlan, report: &Report, sink: &mut Sink) -> Result<()> {
         self.all[index].add(plan, report);
         let sum = |of: fn(&Series) -> u64| self.all.iter().map(of).sum::<u64>() as f64;
         self.live.set_message(format!(

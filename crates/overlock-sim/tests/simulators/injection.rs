@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use overlock::counters::Event;
-use overlock_sim::{Plan, Report, injections};
+use overlock_sim::{FaultPlan, Report, injections};
 
 use crate::support::{each, good};
 
@@ -51,7 +51,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn add(&mut self, plan: Plan, report: &Report) {
+    fn add(&mut self, plan: FaultPlan, report: &Report) {
         self.taken_away += u64::from(report.injected);
         self.longest_bypass = self.longest_bypass.max(report.longest_bypass);
         for (sum, count) in self.events.iter_mut().zip(report.events) {
@@ -60,7 +60,7 @@ impl Seen {
         let text = plan.to_string();
         let script = text.split(':').nth(1).unwrap();
         *self.crossed_kicks.entry(script.to_owned()).or_default() += report.crossed_kicks;
-        if report.injected && matches!(plan, Plan::Inject { then: Some(_), .. }) {
+        if report.injected && matches!(plan, FaultPlan::Inject { then: Some(_), .. }) {
             let halts = report.events[Event::PvWaitHead as usize] >= 2
                 && report.events[Event::PvWaitNode as usize] >= 1;
             self.both_halted += u64::from(halts);

@@ -3,7 +3,7 @@
 
 mod busted;
 mod injection;
-mod performance;
+mod hosts;
 mod replay;
 mod support;
 mod swarm;

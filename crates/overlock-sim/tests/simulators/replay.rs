@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Is a run a function of its lock and plan, and of nothing else?
 
-use overlock_sim::{Plan, run, seed_of, subject, torture};
+use overlock_sim::{FaultPlan, run, seed_of, subject, torture};
 
 use crate::support::good;
 
@@ -37,7 +37,7 @@ fn another_seed_is_another_run() {
 #[test]
 fn a_failure_repeats_from_what_can_be_typed() {
     let bad = subject("broken-lost-wakeup").unwrap();
-    let failing = (0..).map(|index| Plan::Random { seed: index, steps: 20_000, cpus: None });
+    let failing = (0..).map(|index| FaultPlan::Random { seed: index, steps: 20_000, cpus: None });
     let (plan, report) =
         failing.map(|plan| (plan, run(bad, plan))).find(|(_, r)| r.failure.is_some()).unwrap();
     assert!(!report.trace.is_empty());

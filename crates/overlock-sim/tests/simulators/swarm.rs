@@ -3,7 +3,7 @@
 //! path?
 
 use overlock::counters::Event;
-use overlock_sim::{Fault, Faults, Plan, seed_of, torture};
+use overlock_sim::{Fault, Faults, FaultPlan, seed_of, torture};
 
 use crate::support::{each, good};
 
@@ -68,7 +68,7 @@ fn every_lock_survives_a_swarm_of_random_worlds() {
             let seed = seed_of(0, index);
             let report = torture(subject, seed, STEPS);
             if let Some(failure) = report.failure {
-                let plan = Plan::Random { seed, steps: STEPS, cpus: None };
+                let plan = FaultPlan::Random { seed, steps: STEPS, cpus: None };
                 panic!("{} {plan}: {failure}\n{}", subject.name, report.trace.join("\n"));
             }
             faults += report.faults;

@@ -3,7 +3,7 @@
 
 use overlock_bench::{Failed, Job, World};
 use overlock_results::Run;
-use overlock_sim::performance::{HostProfile, Simulator};
+use overlock_sim::hosts::{HostProfile, Simulator};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicBool;
 

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The engine: it runs experiments of `overlock-bench` on a simulated host.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use overlock_bench::workload::{self, Profile};
+use overlock_bench::{Config, Engine, Failed, Hint, Job, Outcome, Program, Vcpu, World};
+use overlock_host::sched::yield_to::{NAMES, Tally};
+use overlock_results::locks::Lock;
+use overlock_results::{Run, Task};
+use serde::{Serialize, Serializer};
+
+use super::Error;
+use super::host_profile::HostProfile;
+use super::machine::{Counts, Guest, HostMachine, calls};
+use super::memory::Turn;
+use super::timer::Timer;
+use super::platform::{Simulated, Tables};
+
+/// A host and a seed. Given these, a simulation is a function of the experiment.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The host.
+    pub host: HostProfile,
+    /// The seed of all randomness.
+    pub seed: u64,
+    /// Whether each read-modify-write costs as much as a sequentially consistent one, which shows
+    /// what the locks' weaker orderings are worth on the host.
+    pub seq_cst: bool,
+}
+
+impl Setup {
+    /// Runs `profile` under the lock called `lock`, or
+    /// [`HAND_OVER`](overlock_results::locks::HAND_OVER), as [`workload::run`] does.
+    ///
+    /// # Errors
+    /// Those of [`workload::run`]; a host that is too small; a program that panics or does not
+    /// stop.
+    pub fn run(
+        &self,
+        config: &Config,
+        profile: &Profile,
+        lock: &str,
+    ) -> Result<(Run, Counts), Error> {
+        self.during(|simulation| workload::run(simulation, config, profile, lock))
+    }
+
+    /// Runs `profile` with readers, as [`workload::run_readers`] does.
+    ///
+    /// # Errors
+    /// Those of [`run`](Self::run).
+    pub fn run_readers(
+        &self,
+        config: &Config,
+        profile: &Profile,
+        lock: &str,
+        percent: u8,
+    ) -> Result<(Run, Counts), Error> {
+        self.during(|simulation| workload::run_readers(simulation, config, profile, lock, percent))
+    }
+
+    /// Runs any program, as [`Engine::run`] does.
+    ///
+    /// # Errors
+    /// Those of [`run`](Self::run).
+    pub fn run_program<P: Program<Simulated>>(
+        &self,
+        config: &Config,
+        program: &P,
+    ) -> Result<(Outcome<Yields>, Counts), Error> {
+        self.during(|simulation| simulation.run(config, program))
+    }
+
+    fn during<T>(
+        &self,
+        run: impl FnOnce(&Simulation<'_>) -> Result<T, Error>,
+    ) -> Result<(T, Counts), Error> {
+        let _turn = Turn::take();
+        let simulation = Simulation { setup: self, counts: RefCell::default() };
+        let result = run(&simulation)?;
+        Ok((result, simulation.counts.take()))
+    }
+}
+
+/// What the yield policy of a run did, and why.
+#[derive(Clone, Debug, Default)]
+pub struct Yields(pub Tally);
+
+impl overlock_bench::Yields for Yields {
+    fn codes(&self) -> BTreeMap<String, u64> {
+        self.0.reasons().map(|(kind, why, count)| (format!("{kind}:{why}"), count)).collect()
+    }
+
+    fn hits(&self) -> u64 {
+        self.0.hits()
+    }
+}
+
+impl Serialize for Yields {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        overlock_bench::Yields::codes(self).serialize(serializer)
+    }
+}
+
+/// The engine on a host. [`Setup::run`] makes one for each run.
+#[derive(Debug)]
+pub struct Simulation<'a> {
+    setup: &'a Setup,
+    counts: RefCell<Counts>,
+}
+
+impl Engine for Simulation<'_> {
+    type Verbs = Simulated;
+    type Error = Error;
+    type Yields = Yields;
+    const NAME: &'static str = "sim";
+
+    fn availability() -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn wake_ns(&self) -> Option<u64> {
+        Some(self.setup.host.wake_ns())
+    }
+
+    fn run<P: Program<Simulated>>(
+        &self,
+        config: &Config,
+        program: &P,
+    ) -> Result<Outcome<Yields>, Error> {
+        config.check()?;
+        let (timer, tables) = (Timer::new(config.pm_timer), Tables::new(config.vcpus));
+        let (guest, read) = (Hosted(program), || timer.count());
+        let Setup { host, seed, seq_cst } = self.setup;
+        let mut machine = HostMachine::new(host, *seed, config, &guest, &tables, &read)?;
+        machine.seq_cst = *seq_cst;
+        let ran = calls::enter(&mut machine);
+        if let Err((vcpu, message)) = ran {
+            return Err(Error::Panicked { vcpu, message });
+        }
+        let stuck = machine.stuck();
+        if !stuck.is_empty() {
+            return Err(Error::Runaway { grace: config.grace, stuck });
+        }
+        let (vcpus, yields) = machine.books();
+        self.counts.borrow_mut().add(machine.counts());
+        let ended_ns = machine.stop_at;
+        let ran = Duration::from_nanos(ended_ns);
+        Ok(Outcome { ran, ended_ns, vcpus, yields: Yields(yields) })
+    }
+}
+
+/// The running program, as the host sees it.
+struct Hosted<'run, P>(&'run P);
+
+impl<P: Program<Simulated>> Guest for Hosted<'_, P> {
+    fn run(&self) {
+        self.0.run(Vcpu::current());
+    }
+    fn interrupt(&self, number: u32) {
+        self.0.interrupt(Vcpu::current(), number);
+    }
+    fn hint(&self, vcpu: u32) -> Hint {
+        self.0.hint(vcpu)
+    }
+    fn truth(&self, vcpu: u32) -> Hint {
+        self.0.truth(vcpu)
+    }
+    fn progress(&self, vcpu: u32) -> u64 {
+        self.0.progress(vcpu)
+    }
+    fn was_away(&self, vcpu: u32, since_ns: u64, until_ns: u64) {
+        self.0.was_away(vcpu, since_ns, until_ns);
+    }
+}
+
+/// A host as a world: each job brings its seed.
+#[derive(Clone, Debug)]
+pub struct Simulator(pub HostProfile);
+
+impl World for Simulator {
+    fn name(&self) -> &'static str {
+        Simulation::NAME
+    }
+
+    fn about(&self) -> String {
+        format!("the host {}, simulated", self.0.name)
+    }
+
+    fn is_real(&self) -> bool {
+        false
+    }
+
+    fn pcpus(&self) -> u32 {
+        self.0.topology.pcpus()
+    }
+
+    fn locks(&self) -> Vec<Lock> {
+        Lock::all().chain(Lock::read_write()).collect()
+    }
+
+    fn check(&self, job: &Job) -> Result<(), overlock_results::Error> {
+        let (asked, total) = (job.host.pcpus, self.pcpus());
+        if asked > total {
+            let name = &self.0.name;
+            let what =
+                format!("the host {name} has {total} pCPUs, not {asked}; choose 1 to {total}");
+            return Err(overlock_results::Error(what));
+        }
+        job.check_virtual(&NAMES, true)
+    }
+
+    fn run(&self, job: &Job, cancel: &AtomicBool) -> Result<Run, Failed> {
+        let setup = Setup { host: self.0.clone(), seed: job.seed, seq_cst: job.seq_cst };
+        let lock = job.resolved()?;
+        let config = job.config(&lock, cancel);
+        let ran = match job.shape.task {
+            Task::Read(percent) => setup.run_readers(&config, &job.profile, lock.built, percent),
+            _ => setup.run(&config, &job.profile, lock.built),
+        };
+        match ran {
+            Ok(_) | Err(Error::Runaway { .. }) if cancel.load(Relaxed) => Err(Failed::Cancelled),
+            Ok((run, _)) => Ok(run),
+            Err(error @ (Error::Panicked { .. } | Error::Runaway { .. })) => {
+                Err(Failed::Subject(error.to_string()))
+            }
+            Err(error) => Err(Failed::World(error.to_string())),
+        }
+    }
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The PM timer of a run, under one of the rules by which its readers share it.
+//!
+//! The rules are those of `overlock-host` and `overlock`. Their accesses to their own memory are
+//! charged as accesses to one line that all readers share: a read-modify-write when a reader tries
+//! to become the updater, a store when it has finished, and a load for each check by a reader that
+//! waits.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use overlock::Refresh;
+use overlock::atomic::{Atomic, ConstAtomic};
+use overlock_host::Nanos;
+use overlock_host::pm_timer::read::{Clamped, Lock, Mutexed, Pure, ReadRule};
+use overlock_host::pm_timer::{Clock, NoSci, PmTimer, Width};
+use overlock_results::PmTimerRule;
+
+use super::machine::calls::{Timed, is_on_host, relax, spend, sync, with};
+use super::platform::OnHost;
+
+/// The device.
+#[derive(Debug)]
+pub(crate) struct Timer {
+    rule: Rule,
+    line: Line,
+}
+
+/// The line that all readers share.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Line(Timed<u32>);
+
+#[derive(Debug)]
+enum Rule {
+    Mutex(PmTimer<Virtual, Mutexed<Spin>, NoSci>),
+    Published(PmTimer<Virtual, Tried, NoSci>),
+    Refresh(PmTimer<Virtual, Shared, NoSci>),
+    Clamped(PmTimer<Virtual, Clamped, NoSci>),
+    LockFree(PmTimer<Virtual, Pure, NoSci>),
+}
+
+impl Timer {
+    pub(crate) fn new(rule: PmTimerRule) -> Self {
+        let (width, clock) = (Width::Bits24, Virtual);
+        let rule = match rule {
+            PmTimerRule::Mutex => {
+                Rule::Mutex(PmTimer::new(width, clock, Mutexed::new(Spin::default()), NoSci))
+            }
+            PmTimerRule::Published => {
+                Rule::Published(PmTimer::new(width, clock, Tried::default(), NoSci))
+            }
+            PmTimerRule::Refresh => {
+                Rule::Refresh(PmTimer::new(width, clock, Shared(Refresh::zeroed()), NoSci))
+            }
+            PmTimerRule::Clamped => {
+                Rule::Clamped(PmTimer::new(width, clock, Clamped::default(), NoSci))
+            }
+            PmTimerRule::LockFree => Rule::LockFree(PmTimer::new(width, clock, Pure, NoSci)),
+        };
+        Self { rule, line: Line(Timed::ZERO) }
+    }
+
+    /// Reads the timer, on a vCPU.
+    pub(crate) fn count(&self) -> u32 {
+        let Line(line) = &self.line;
+        match &self.rule {
+            // The rule's lock has cells of its own.
+            Rule::Mutex(timer) => timer.count(),
+            Rule::Published(timer) => timer.count(),
+            Rule::Refresh(timer) => timer.count(),
+            Rule::Clamped(timer) => {
+                line.fetch_add(1, Relaxed);
+                timer.count()
+            }
+            Rule::LockFree(timer) => timer.count(),
+        }
+    }
+}
+
+/// The rule of [`Published`](overlock_host::pm_timer::read::Published), on a lock whose accesses
+/// cost time: a loser only reads, and the time lies on the lock's line.
+#[derive(Debug, Default)]
+struct Tried {
+    lock: Spin,
+    last: AtomicU64,
+}
+
+impl ReadRule for Tried {
+    fn read(&self, clock: impl FnOnce() -> Nanos) -> Nanos {
+        if self.lock.try_lock() {
+            self.last.fetch_max(clock().0, Relaxed);
+            self.lock.unlock();
+        } else {
+            waiting(|| {
+                while self.lock.is_locked() {
+                    relax(false);
+                }
+            });
+        }
+        Nanos(self.last.load(Relaxed))
+    }
+}
+
+/// Books the time of a reader's wait for another: what S5 counts as `spin_lock` and as
+/// `_spin_barrier`.
+fn waiting(wait: impl FnOnce()) {
+    let from = with(|m| m.cpu().at);
+    wait();
+    if !is_on_host() {
+        with(|m| {
+            let cpu = m.cpu();
+            cpu.accounts.pm_wait_ns += cpu.at.saturating_sub(from);
+        });
+    }
+}
+
+/// The rule of [`overlock::Refresh`], on cells whose accesses cost time.
+#[derive(Debug)]
+struct Shared(Refresh<u64, OnHost<true>>);
+
+impl ReadRule for Shared {
+    fn read(&self, clock: impl FnOnce() -> Nanos) -> Nanos {
+        // Refreshes run one after another, so the last one is the latest and this never goes back.
+        Nanos(self.0.join(|| clock().0.max(self.0.last())))
+    }
+}
+
+/// The clock of the run, for the device; the rest of the device's work is in its price.
+#[derive(Debug)]
+struct Virtual;
+
+impl Clock for Virtual {
+    fn now(&self) -> Nanos {
+        if is_on_host() {
+            // The device is created before the run begins.
+            return Nanos::ZERO;
+        }
+        spend(with(|m| m.costs.device));
+        sync();
+        Nanos(with(|m| m.cpu().at))
+    }
+}
+
+/// A spin lock that the first CPU to try takes, without any back-off: Xen's at that time.
+#[derive(Debug)]
+struct Spin(Timed<u32>);
+
+impl Default for Spin {
+    fn default() -> Self {
+        Self(Timed::ZERO)
+    }
+}
+
+impl Spin {
+    fn is_locked(&self) -> bool {
+        self.0.load(Relaxed) != 0
+    }
+
+    fn try_lock(&self) -> bool {
+        // ORDERING: Acquire, with the Release of `unlock`.
+        !self.is_locked() && self.0.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
+    }
+
+    fn unlock(&self) {
+        // ORDERING: Release, with the Acquire of `try_lock`.
+        self.0.store(0, Release);
+    }
+}
+
+impl Lock for Spin {
+    fn with<T>(&self, section: impl FnOnce() -> T) -> T {
+        waiting(|| {
+            while !self.try_lock() {
+                relax(false);
+            }
+        });
+        let result = section();
+        self.unlock();
+        result
+    }
+}

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `Inject`: a machine in virtual time whose CPUs are taken away on purpose.
+//!
+//! | clause | answer |
+//! |---|---|
+//! | P0 | A cell is plain memory that one coroutine at a time accesses: every access is sequentially consistent, and a fence has nothing to do. [`Misnumbered`] nodes are wrong on purpose. |
+//! | P1 | After a step, the machine compares the word with the expected value and halts the CPU in one go. |
+//! | P2 | Spurious wake-ups occur at the world's rate, and after each interrupt of a halted CPU. |
+//! | P3 | A kick wakes a halted CPU, at once or late; a CPU that has not halted yet finds the word changed. |
+//! | P4 | A kick that finds no halted CPU is dropped. |
+//! | P5 | Another CPU gets the processor, if one waits for it. |
+//! | P6 | Time passes. |
+//! | P7 | Numbers are fixed for a run. Some CPUs have no number. |
+//! | P8 | Slots and table lie in the arena, laid out anew for each run. |
+//! | P9 | The machine's virtual time, with an offset for each CPU. |
+//! | P10 | [`SpinOnly`] never waits, nor does [`SwitchedOff`]; the machine checks that `wait` is not called. | |
+//! | P11 | A step lies between comparison and store, in which every fault may hit the CPU. `membarrier` and interrupts cut the sequence off; being taken away does not. |
+
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::sync::atomic::Ordering;
+
+use overlock::atomic::Atomic;
+use overlock::platform::{Bias, BiasPace, Bucket, CheapRelease, Costs, Cpu, Platform, Slot};
+
+use crate::torture::cell::{Cell32, Numbers, Renumbered};
+use crate::torture::machine::calls::{self, Word};
+use crate::torture::machine::wait::{self, Whom};
+use crate::engine::rows::name;
+
+/// How CPUs wait for each other.
+pub(crate) trait Waiting: Send + Sync + std::fmt::Debug + 'static {
+    /// See [`Platform::WAITS`].
+    const WAITS: bool;
+    /// See [`Platform::KICKS_BY_ADDRESS`].
+    const BY_ADDRESS: bool = false;
+    /// See [`CheapRelease::EXISTS`].
+    const CHEAP: bool = false;
+    /// Whether `membarrier` does what it promises.
+    const FENCES: bool = true;
+    /// Whether kicks of all waiters at once arrive.
+    const KICKS: bool = true;
+    /// See [`Platform::waits`].
+    const ON: bool = Self::WAITS;
+    /// See [`Costs::reserved_ns`]. For ever: what ends a reservation breaks the order that oracles
+    /// check.
+    const RESERVED_NS: u64 = u64::MAX;
+    /// See [`Platform::Word`].
+    type Word: Cell32;
+}
+
+/// CPUs halt, and are kicked by number.
+#[derive(Debug)]
+pub(crate) struct ByNumber;
+/// Like [`ByNumber`], and a lock does not stay reserved for a CPU that does not come.
+#[derive(Debug)]
+pub(crate) struct Ending;
+/// CPUs halt, and are kicked by the address of the word they wait on.
+#[derive(Debug)]
+pub(crate) struct ByAddress;
+/// Like [`ByAddress`], with cheap releases.
+#[derive(Debug)]
+pub(crate) struct Cheap;
+/// Like [`Cheap`], but `membarrier` does nothing.
+#[derive(Debug)]
+pub(crate) struct Unfenced;
+/// Like [`ByAddress`], but kicks of all waiters at once are lost.
+#[derive(Debug)]
+pub(crate) struct Kickless;
+/// CPUs could halt, but waiting is switched off.
+#[derive(Debug)]
+pub(crate) struct SwitchedOff;
+/// CPUs never halt.
+#[derive(Debug)]
+pub(crate) struct SpinOnly;
+
+impl Waiting for ByNumber {
+    const WAITS: bool = true;
+    type Word = Word<u32>;
+}
+impl Waiting for Ending {
+    const WAITS: bool = true;
+    /// So short that a waiter which has looked ever less often looks in time for the oracle.
+    const RESERVED_NS: u64 = 500;
+    type Word = Word<u32>;
+}
+impl Waiting for ByAddress {
+    const WAITS: bool = true;
+    const BY_ADDRESS: bool = true;
+    type Word = Word<u32>;
+}
+impl Waiting for Cheap {
+    const WAITS: bool = true;
+    const BY_ADDRESS: bool = true;
+    const CHEAP: bool = true;
+    type Word = Word<u32>;
+}
+impl Waiting for Unfenced {
+    const WAITS: bool = true;
+    const BY_ADDRESS: bool = true;
+    const CHEAP: bool = true;
+    const FENCES: bool = false;
+    type Word = Word<u32>;
+}
+impl Waiting for Kickless {
+    const WAITS: bool = true;
+    const BY_ADDRESS: bool = true;
+    const KICKS: bool = false;
+    type Word = Word<u32>;
+}
+impl Waiting for SwitchedOff {
+    const WAITS: bool = true;
+    const ON: bool = false;
+    type Word = Word<u32>;
+}
+impl Waiting for SpinOnly {
+    const WAITS: bool = false;
+    type Word = Word<u32>;
+}
+
+/// Like [`ByNumber`], with cells that are numbered wrongly.
+#[derive(Debug)]
+pub(crate) struct Misnumbered<N>(PhantomData<N>);
+
+impl<N: Numbers> Waiting for Misnumbered<N> {
+    const WAITS: bool = true;
+    type Word = Renumbered<N>;
+}
+
+/// The machine that takes CPUs away. See the [crate documentation](crate).
+#[derive(Debug)]
+pub(crate) struct Inject<W: Waiting>(PhantomData<W>);
+
+/// Releases by sequences of two steps.
+#[derive(Debug)]
+pub(crate) struct Sequences<W>(PhantomData<W>);
+
+// SAFETY: the cells say what each operation does. The table above answers P11, which `Unfenced`
+// breaks on purpose.
+unsafe impl<W: Waiting> CheapRelease<W::Word, Word<u16>> for Sequences<W> {
+    const EXISTS: bool = W::CHEAP;
+
+    #[track_caller]
+    fn set_lowest_bit(word: &W::Word) -> bool {
+        if W::CHEAP {
+            word.word().set_lowest_bit()
+        } else {
+            word.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        }
+    }
+
+    #[track_caller]
+    fn clear_low_byte(word: &W::Word) -> bool {
+        W::CHEAP && word.word().clear_low_byte()
+    }
+
+    fn add_half(cell: &Word<u16>, n: u16, unless: u16) -> bool {
+        W::CHEAP && cell.add_unless(n, unless)
+    }
+
+    fn membarrier() -> bool {
+        if W::FENCES {
+            calls::membarrier(Location::caller());
+        }
+        true
+    }
+}
+
+/// CPUs note the read-write locks that they read, in two steps like a cheap release.
+#[derive(Debug)]
+pub(crate) struct Noted;
+
+// SAFETY: `enter` and `leave` are sequences, which `membarrier` cuts off, where it does what it
+// promises; a note is taken by one of `leave`, `retract` and `take`, which change the same cell.
+unsafe impl<W: Waiting> Bias<Inject<W>> for Noted {
+    const EXISTS: bool = true;
+    type Pace = BiasPace;
+    const NEW: BiasPace = BiasPace::new();
+
+    #[track_caller]
+    fn enter(word: &W::Word, biased: u32) -> bool {
+        let name = name(word);
+        let Some(cpu) = calls::notes_of() else { return false };
+        let place = calls::notes().own(cpu, name);
+        calls::begin_sequence();
+        word.load(Ordering::Acquire) & biased != 0
+            && place.load(Ordering::Relaxed) == 0
+            && place.commit(|_| Some(name))
+    }
+
+    #[track_caller]
+    fn leave(word: &W::Word, biased: u32) -> bool {
+        let name = name(word);
+        let Some(cpu) = calls::notes_of() else { return false };
+        let place = calls::notes().own(cpu, name);
+        calls::begin_sequence();
+        word.load(Ordering::Acquire) & biased != 0
+            && place.load(Ordering::Relaxed) == name
+            && place.commit(|_| Some(0))
+    }
+
+    fn retract(word: *const W::Word) -> bool {
+        calls::notes_of().is_some_and(|cpu| calls::notes().retract(cpu, name(word)))
+    }
+
+    fn cut_off() {
+        Sequences::<W>::membarrier();
+    }
+
+    fn take(word: *const W::Word) -> u32 {
+        calls::notes().take(name(word))
+    }
+
+    fn pace(kept: &BiasPace) -> Option<&BiasPace> {
+        Some(kept)
+    }
+}
+
+// SAFETY: the table above answers the contract clause by clause.
+unsafe impl<W: Waiting> Platform for Inject<W> {
+    type Byte = Word<u8>;
+    type Half = Word<u16>;
+    type Word = W::Word;
+
+    const WAITS: bool = W::WAITS;
+    const KICKS_BY_ADDRESS: bool = W::BY_ADDRESS;
+    // Each way to wait has the paths of the world that it represents: threads or guests. A guest's
+    // paths also cope with a yield.
+    const YIELDS: bool = W::BY_ADDRESS;
+
+    type Release = Sequences<W>;
+
+    fn waits() -> bool {
+        W::ON
+    }
+
+    fn costs() -> Costs {
+        Costs::DEFAULT.with_reserved_ns(W::RESERVED_NS)
+    }
+
+    fn fence(_order: Ordering) {
+        calls::step(Location::caller());
+    }
+
+    fn relax() {
+        calls::relax();
+    }
+
+    fn nap(ns: u64) {
+        calls::nap(ns);
+    }
+
+    fn yield_now() {
+        calls::yield_to(None);
+    }
+
+    fn cpu() -> Option<Cpu> {
+        calls::number().and_then(Cpu::new)
+    }
+
+    fn slot(cpu: Cpu) -> &'static Slot<W::Word> {
+        calls::slot(cpu)
+    }
+
+    fn waiters() -> &'static [Bucket<W::Word>] {
+        calls::waiters()
+    }
+
+    fn wait(word: &W::Word, expected: u32, deadline_ns: Option<u64>) {
+        wait::wait(word.word(), word.number(expected), deadline_ns);
+    }
+
+    fn kick(word: *const W::Word, cpu: Cpu) {
+        wait::kick(word.addr(), Whom::Number(cpu.index()));
+    }
+
+    fn kick_any(word: *const W::Word) {
+        wait::kick(word.addr(), Whom::Any);
+    }
+
+    fn kick_every(word: *const W::Word) {
+        if W::KICKS {
+            wait::kick(word.addr(), Whom::Every);
+        }
+    }
+
+    fn now_ns() -> u64 {
+        calls::now_ns()
+    }
+}
