@@ -41,8 +41,9 @@ cargo xtask COMMAND
   parking-lot  run the tests of parking_lot, of std's locks, and of two crates that depend on it, with
            our crate under its name; fetches them, and skips visibly where it can't
   spin     the same for spin, and two no_std crates that depend on it
-  targets  check what is promised of other machines (32 bits, kernels, Android), and of programs with two versions of the crate, or with it in
-           a shared library; [--install] adds the targets that the toolchain lacks; skips visibly
+  targets  check what is promised of other machines (32 bits, kernels, Android), and of programs
+           with two versions of the crate, or with it in a shared library; [--install] adds the
+           targets that the toolchain lacks; skips visibly
   tidy     check the rules of STYLE.md that a program can check (also a test)
   verify   run the long checks: models with one preemption more, every ordering, more rounds of the
            preload library's suites, and six hours of torture for all that can be tortured;

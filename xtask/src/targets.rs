@@ -36,7 +36,7 @@ const CHECKED: [(&str, &[&str], bool); 6] = [
     ("aarch64-linux-android", THREADS, true),
     ("riscv32imac-unknown-none-elf", KERNEL, false),
     ("thumbv7em-none-eabi", KERNEL, false),
-    (NONE, &["overlock", "overlock-spin", "overlock-host"], false),
+    (NONE, &["overlock", "overlock-spin", "overlock-vcpu"], false),
 ];
 
 /// Runs everything. Also returns true if it had to skip.

@@ -2,7 +2,7 @@
 //! The engine of both machines: time, the heap of events, the coroutines of CPUs, and their cells.
 //!
 //! It knows neither faults nor costs. [`crate::machine`] adds faults and oracles;
-//! [`crate::hosts`] adds the costs of cache lines and the scheduler of `overlock-host`.
+//! [`crate::hosts`] adds the costs of cache lines and the scheduler of `overlock_vcpu::host`.
 //!
 //! # State
 //! A CPU is a coroutine with a clock of its own, which the machine keeps. The engine keeps the

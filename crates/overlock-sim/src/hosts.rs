@@ -2,7 +2,7 @@
 //! The performance simulator: experiments on hosts that one need not have, in virtual time.
 //!
 //! It implements the same world as the laboratory, so the same experiment files run in it. The
-//! locks are those of `overlock`, the scheduler and the yield policies those of `overlock-host`;
+//! locks are those of `overlock`, the scheduler and the yield policies those of `overlock_vcpu::host`;
 //! only the cost of everything is modelled. A run is a function of host, experiment and seed.
 //!
 //! # What costs what
@@ -49,10 +49,10 @@ mod spin;
 mod timer;
 mod topology;
 
-pub use simulation::{Setup, Simulation, Simulator, Yields};
 pub use error::Error;
 pub use host_profile::{Background, Costs, Figure, HostProfile, Kind};
 pub use machine::Counts;
 pub use machine::calls::Timed;
-pub use topology::Topology;
 pub use platform::{OnHost, Simulated};
+pub use simulation::{Setup, Simulation, Simulator, Yields};
+pub use topology::Topology;

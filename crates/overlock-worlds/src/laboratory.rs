@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use overlock_bench::Engine as _;
 use overlock_bench::World;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-use overlock_lab::{KvmEngine, ThreadsEngine};
+use overlock_vcpu::lab::{KvmEngine, ThreadsEngine};
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub(crate) fn kvm() -> Result<Box<dyn World>> {

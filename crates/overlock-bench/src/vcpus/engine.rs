@@ -77,7 +77,7 @@ impl Yields for NoYields {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HostScheduler {
-    /// That of `overlock-host`: one order of all vCPUs, and yields that hand a pCPU over.
+    /// That of `overlock-vcpu`: one order of all vCPUs, and yields that hand a pCPU over.
     #[default]
     Overlock,
     /// Linux's of 2012: a queue for each pCPU, and yields that are hints.

@@ -3,7 +3,7 @@
 
 use crate::output::Sink;
 use overlock::counters::Event;
-use overlock_sim::{Fault, Faults, FaultPlan, Report, Subject};
+use overlock_sim::{Fault, FaultPlan, Faults, Report, Subject};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::time::Duration;

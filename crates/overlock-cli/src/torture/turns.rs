@@ -72,7 +72,13 @@ impl<'a> Torture<'a> {
         Ok(())
     }
 
-    fn add(&mut self, index: usize, plan: FaultPlan, report: &Report, sink: &mut Sink) -> Result<()> {
+    fn add(
+        &mut self,
+        index: usize,
+        plan: FaultPlan,
+        report: &Report,
+        sink: &mut Sink,
+    ) -> Result<()> {
         self.all[index].add(plan, report);
         let sum = |of: fn(&Series) -> u64| self.all.iter().map(of).sum::<u64>() as f64;
         self.live.set_message(format!(

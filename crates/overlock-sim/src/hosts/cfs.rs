@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The host of S2 and S4: Linux's fair scheduler of that time, and its directed yields.
 //!
-//! It takes the events and gives the actions of `overlock-host`'s scheduler, under the same
+//! It takes the events and gives the actions of `overlock_vcpu::host`'s scheduler, under the same
 //! policies, and differs from it in four things that a guest feels:
 //!
 //! - Each pCPU has a queue of its own. A pCPU that falls idle fetches a vCPU from another queue
@@ -25,12 +25,12 @@
 //! Linux 3.5, 3.9, 3.17 and 4.14, `kernel/sched/fair.c`, `core.c` (`yield_to`),
 //! `virt/kvm/kvm_main.c` (`kvm_vcpu_on_spin`); the spans are the defaults for eight CPUs and more.
 
-use overlock_host::sched::yield_to::{
+use overlock_vcpu::host::sched::yield_to::{
     Candidate, Cause, Chosen, Decision, Missed, Notice, Outcome, Policy, Skipped, Tally, Trace,
     Verdict, View,
 };
-use overlock_host::sched::{Action, Event, Spin, Standing, Usage};
-use overlock_host::{Nanos, Pcpu, Vcpu};
+use overlock_vcpu::host::sched::{Action, Event, Spin, Standing, Usage};
+use overlock_vcpu::host::{Nanos, Pcpu, Vcpu};
 
 mod queues;
 

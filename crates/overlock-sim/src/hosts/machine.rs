@@ -20,10 +20,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use overlock_bench::timeline::{Notes, Window};
 use overlock_bench::{Config, Hint};
-use overlock_host::Vcpu;
-use overlock_host::sched::yield_to::Tally;
-use overlock_host::sched::{Action, Event as Told};
 use overlock_results::Accounts;
+use overlock_vcpu::host::Vcpu;
+use overlock_vcpu::host::sched::yield_to::Tally;
+use overlock_vcpu::host::sched::{Action, Event as Told};
 
 use super::Error;
 use super::coherence::{LineId, Lines, Reached};

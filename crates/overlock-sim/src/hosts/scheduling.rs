@@ -2,9 +2,9 @@
 //! The scheduler of a simulated host: ours, or Linux's.
 
 use overlock_bench::{Config, HostScheduler};
-use overlock_host::sched::yield_to::{self, Policy, Tally};
-use overlock_host::sched::{Action, Event, Guest, Scheduler, Standing, Usage};
-use overlock_host::{Nanos, Pcpu, Vcpu};
+use overlock_vcpu::host::sched::yield_to::{self, Policy, Tally};
+use overlock_vcpu::host::sched::{Action, Event, Guest, Scheduler, Standing, Usage};
+use overlock_vcpu::host::{Nanos, Pcpu, Vcpu};
 
 use super::Error;
 use super::cfs::Cfs;
@@ -39,10 +39,10 @@ impl Scheduling {
             let is_2012 = config.scheduler == HostScheduler::Linux35;
             return Ok(Linux(Box::new(Cfs::new(vcpus, host, is_2012, policy))));
         }
-        let spans = overlock_host::sched::Config {
+        let spans = overlock_vcpu::host::sched::Config {
             slice: Nanos(ns(config.slice)),
             grace: Nanos(ns(config.critical)),
-            ..overlock_host::sched::Config::new(config.vcpus, config.pcpus)
+            ..overlock_vcpu::host::sched::Config::new(config.vcpus, config.pcpus)
         };
         let mut ours = Scheduler::new(spans, policy).map_err(|error| wrong(error.to_string()))?;
         for vcpu in 0..config.vcpus {

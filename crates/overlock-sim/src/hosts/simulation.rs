@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use overlock_bench::workload::{self, Profile};
 use overlock_bench::{Config, Engine, Failed, Hint, Job, Outcome, Program, Vcpu, World};
-use overlock_host::sched::yield_to::{NAMES, Tally};
 use overlock_results::locks::Lock;
 use overlock_results::{Run, Task};
+use overlock_vcpu::host::sched::yield_to::{NAMES, Tally};
 use serde::{Serialize, Serializer};
 
 use super::Error;
 use super::host_profile::HostProfile;
 use super::machine::{Counts, Guest, HostMachine, calls};
 use super::memory::Turn;
-use super::timer::Timer;
 use super::platform::{Simulated, Tables};
+use super::timer::Timer;
 
 /// A host and a seed. Given these, a simulation is a function of the experiment.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The PM timer of a run, under one of the rules by which its readers share it.
 //!
-//! The rules are those of `overlock-host` and `overlock`. Their accesses to their own memory are
+//! The rules are those of `overlock_vcpu::host` and `overlock`. Their accesses to their own memory are
 //! charged as accesses to one line that all readers share: a read-modify-write when a reader tries
 //! to become the updater, a store when it has finished, and a load for each check by a reader that
 //! waits.
@@ -11,10 +11,10 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use overlock::Refresh;
 use overlock::atomic::{Atomic, ConstAtomic};
-use overlock_host::Nanos;
-use overlock_host::pm_timer::read::{Clamped, Lock, Mutexed, Pure, ReadRule};
-use overlock_host::pm_timer::{Clock, NoSci, PmTimer, Width};
 use overlock_results::PmTimerRule;
+use overlock_vcpu::host::Nanos;
+use overlock_vcpu::host::pm_timer::read::{Clamped, Lock, Mutexed, Pure, ReadRule};
+use overlock_vcpu::host::pm_timer::{Clock, NoSci, PmTimer, Width};
 
 use super::machine::calls::{Timed, is_on_host, relax, spend, sync, with};
 use super::platform::OnHost;
@@ -78,7 +78,7 @@ impl Timer {
     }
 }
 
-/// The rule of [`Published`](overlock_host::pm_timer::read::Published), on a lock whose accesses
+/// The rule of [`Published`](overlock_vcpu::host::pm_timer::read::Published), on a lock whose accesses
 /// cost time: a loser only reads, and the time lies on the lock's line.
 #[derive(Debug, Default)]
 struct Tried {

@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering::{self, Relaxed};
 use overlock::atomic::{Atomic, ConstAtomic};
 use overlock::platform::LEVELS;
 
-use crate::torture::arena::Arena;
 use crate::engine::{Access, Observer, Touch};
+use crate::torture::arena::Arena;
 use crate::torture::machine::calls::{self, Injected, Word};
 
 impl<T: Copy + Into<u32>> Word<T> {

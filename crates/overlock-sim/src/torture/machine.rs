@@ -30,8 +30,9 @@ use std::panic::Location;
 
 use overlock::counters::Event as Counter;
 
-use crate::torture::arena::Arena;
 use crate::engine::Core;
+use crate::torture::arena::Arena;
+use crate::torture::conditions::{CPUS, Conditions, Hold, Verb};
 use crate::torture::failure::{Failure, Oracle};
 use crate::torture::faults::{Fault, Faults, Injection};
 use crate::torture::kind::{Kind, Layout};
@@ -39,7 +40,6 @@ use crate::torture::lock_model::LockModel;
 use crate::torture::memory::Memory;
 use crate::torture::script::Script;
 use crate::torture::trace::{self, Trace, What};
-use crate::torture::conditions::{CPUS, Hold, Verb, Conditions};
 use overlock_results::Rng;
 
 pub(crate) mod calls;

@@ -5,8 +5,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::torture::script::{ROLES, SCRIPTS};
 use crate::torture::conditions::CPUS;
+use crate::torture::script::{ROLES, SCRIPTS};
 
 /// A run. Together with a subject, it determines everything that happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

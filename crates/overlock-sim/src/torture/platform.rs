@@ -23,10 +23,10 @@ use std::sync::atomic::Ordering;
 use overlock::atomic::Atomic;
 use overlock::platform::{Bias, BiasPace, Bucket, CheapRelease, Costs, Cpu, Platform, Slot};
 
+use crate::engine::rows::name;
 use crate::torture::cell::{Cell32, Numbers, Renumbered};
 use crate::torture::machine::calls::{self, Word};
 use crate::torture::machine::wait::{self, Whom};
-use crate::engine::rows::name;
 
 /// How CPUs wait for each other.
 pub(crate) trait Waiting: Send + Sync + std::fmt::Debug + 'static {

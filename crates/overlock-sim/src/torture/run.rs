@@ -6,15 +6,15 @@ use std::panic::{self, AssertUnwindSafe};
 use overlock::counters::Event;
 
 use crate::torture::arena::Arena;
+use crate::torture::conditions::{Conditions, Hold, Verb};
 use crate::torture::failure::Failure;
 use crate::torture::faults::Faults;
 use crate::torture::kind::{Kind, Role};
 use crate::torture::machine::calls::{self, with};
-use crate::torture::machine::{TorturedMachine, Program};
+use crate::torture::machine::{Program, TorturedMachine};
 use crate::torture::plan::FaultPlan;
 use crate::torture::script::SCRIPTS;
 use crate::torture::subject::Subject;
-use crate::torture::conditions::{Hold, Verb, Conditions};
 use job::{Job, acquire, is_usable, release};
 use overlock_results::Rng;
 
@@ -79,7 +79,8 @@ pub fn run(subject: &'static Subject, plan: FaultPlan) -> Report {
             let kinds = &kinds[..world.locks * world.levels];
             let (rng, waits) = (Rng::new(0), subject.waits);
             let memory = (subject.lay_out)(&mut arena, &world);
-            let mut machine = TorturedMachine::new(PROGRAM, waits, world, kinds, memory, rng, SCRIPT_STEPS);
+            let mut machine =
+                TorturedMachine::new(PROGRAM, waits, world, kinds, memory, rng, SCRIPT_STEPS);
             machine.injected_faults = SCRIPTS[script].injected_faults(role, step, then, waits);
             machine.script = Some(&SCRIPTS[script]);
             machine

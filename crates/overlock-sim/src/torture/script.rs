@@ -37,9 +37,9 @@
 //!  newcomer       |lock B ..................................................... | unlock B
 //! ```
 
+use crate::torture::conditions::{Conditions, Hold, Span};
 use crate::torture::faults::{InjectedFault, Injection};
 use crate::torture::kind::Role;
-use crate::torture::conditions::{Hold, Span, Conditions};
 
 /// The CPUs of a script.
 pub(crate) const ROLES: [&str; 4] = ["holder", "head", "next", "newcomer"];

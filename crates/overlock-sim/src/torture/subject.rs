@@ -7,14 +7,14 @@ use overlock::counters::{Class, Event};
 use overlock::platform::{Bucket, Slot};
 use overlock::{ConstLock, Hybrid, Queued, RawFairLock, RawLock, RawTimedLock, TestAndSet};
 
+use crate::engine::rows::Row;
 use crate::torture::arena::Arena;
 use crate::torture::cell::Cell32;
-use crate::torture::kind::{Kind, Layout, Promise, Role, Survives, LockVerbs};
+use crate::torture::conditions::{Conditions, Hold};
+use crate::torture::kind::{Kind, Layout, LockVerbs, Promise, Role, Survives};
 use crate::torture::machine::calls::{self, Word};
 use crate::torture::memory::{Memory, NOTES};
-use crate::engine::rows::Row;
 use crate::torture::platform::{ByNumber, Inject, Waiting};
-use crate::torture::conditions::{Hold, Conditions};
 use overlock_results::Rng;
 
 /// The entry of a waiter for a lock that no run has.

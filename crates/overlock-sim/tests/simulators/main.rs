@@ -2,8 +2,8 @@
 //! Both simulators: one question per module.
 
 mod busted;
-mod injection;
 mod hosts;
+mod injection;
 mod replay;
 mod support;
 mod swarm;

@@ -3,7 +3,7 @@
 //! path?
 
 use overlock::counters::Event;
-use overlock_sim::{Fault, Faults, FaultPlan, seed_of, torture};
+use overlock_sim::{Fault, FaultPlan, Faults, seed_of, torture};
 
 use crate::support::{each, good};
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The queues: who is in which, who is picked, and who moves.
 
-use overlock_host::sched::yield_to::Notice;
-use overlock_host::sched::{Action, Standing};
-use overlock_host::{Nanos, Pcpu, Vcpu};
+use overlock_vcpu::host::sched::yield_to::Notice;
+use overlock_vcpu::host::sched::{Action, Standing};
+use overlock_vcpu::host::{Nanos, Pcpu, Vcpu};
 
 use super::{BUSY_FACTOR, Cfs, MIGRATION_NS, TICK_NS, Task, WAKEUP_NS};
 

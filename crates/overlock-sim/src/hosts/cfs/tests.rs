@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who runs when, on a host of one socket or two.
 
-use overlock_host::sched::yield_to::{Chosen, Missed, by_name};
-use overlock_host::sched::{Action, Event, Spin, Standing};
-use overlock_host::{Nanos, Pcpu, Vcpu};
+use overlock_vcpu::host::sched::yield_to::{Chosen, Missed, by_name};
+use overlock_vcpu::host::sched::{Action, Event, Spin, Standing};
+use overlock_vcpu::host::{Nanos, Pcpu, Vcpu};
 
 use super::{Cfs, LATENCY_NS, MIGRATION_NS, TICK_NS};
 

@@ -6,7 +6,7 @@
 use std::panic::resume_unwind;
 use std::ptr;
 
-use overlock_host::sched::SpinSource;
+use overlock_vcpu::host::sched::SpinSource;
 
 use super::{Event, HostMachine};
 use crate::engine::{self, Access, Core, Cost, Home, Observer, Touch};

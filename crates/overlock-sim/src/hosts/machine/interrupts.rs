@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Interrupts between vCPUs.
 
-use overlock_host::Vcpu;
-use overlock_host::sched::Event as Told;
+use overlock_vcpu::host::Vcpu;
+use overlock_vcpu::host::sched::Event as Told;
 
 use super::{Event, HostMachine};
 

@@ -5,11 +5,11 @@
 //! keep the state of each vCPU. Only the consequences are computed here.
 
 use overlock_bench::Hint;
-use overlock_host::sched::yield_to::Tally;
-use overlock_host::sched::{Action, Event as Told, Spin, SpinHint, SpinSource, Standing};
-use overlock_host::{Pcpu, Vcpu};
 use overlock_results::Accounts;
 use overlock_results::timeline;
+use overlock_vcpu::host::sched::yield_to::Tally;
+use overlock_vcpu::host::sched::{Action, Event as Told, Spin, SpinHint, SpinSource, Standing};
+use overlock_vcpu::host::{Pcpu, Vcpu};
 
 use super::calls::ask;
 use super::{Event, HostMachine, VcpuState};

@@ -9,13 +9,13 @@ use overlock::atomic::Atomic;
 use overlock::counters::Event as Counter;
 use overlock::platform::{Bucket, Cpu, Slot};
 
-use super::{AtStep, Event, TorturedMachine, Status};
-use crate::torture::arena::Arena;
+use super::{AtStep, Event, Status, TorturedMachine};
+use crate::engine::rows::Rows;
 use crate::engine::{self, Core, Cost, Home, Observer, Touch};
+use crate::torture::arena::Arena;
 use crate::torture::failure::Oracle;
 use crate::torture::faults::Fault;
 use crate::torture::memory::NOTES;
-use crate::engine::rows::Rows;
 use crate::torture::trace::What;
 
 /// The cost of asking for the time or of yielding to another CPU, in nanoseconds.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the machine checks of read-write locks and monitors beyond what it checks of every lock.
 
-use super::{TorturedMachine, Op, Status};
+use super::{Op, Status, TorturedMachine};
+use crate::torture::conditions::{Hold, Verb};
 use crate::torture::failure::Oracle;
 use crate::torture::kind::Role;
 use crate::torture::lock_model::LOCKED;
-use crate::torture::conditions::{Hold, Verb};
 
 // The word of a read-write lock (`Layout::ReadWrite`).
 const WRITER: u32 = 1 << 0;

@@ -3,7 +3,7 @@
 
 use std::panic::Location;
 
-use super::{AtStep, TorturedMachine, Status, gap};
+use super::{AtStep, Status, TorturedMachine, gap};
 use crate::torture::arena::Arena;
 use crate::torture::failure::Oracle;
 use crate::torture::faults::{Fault, InjectedFault};

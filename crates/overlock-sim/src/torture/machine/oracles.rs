@@ -3,8 +3,10 @@
 //! and from time to time.
 
 use super::family::AT_REST;
-use super::{TorturedMachine, Op, Status};
+use super::{Op, Status, TorturedMachine};
+use crate::engine::rows::Row;
 use crate::torture::arena::Arena;
+use crate::torture::conditions::{Hold, Verb};
 use crate::torture::failure::Oracle;
 use crate::torture::faults::Fault;
 use crate::torture::kind::Layout;
@@ -13,9 +15,7 @@ use crate::torture::lock_model::{
 };
 use crate::torture::machine::calls::Word;
 use crate::torture::memory::NOTES;
-use crate::engine::rows::Row;
 use crate::torture::trace::What;
-use crate::torture::conditions::{Hold, Verb};
 
 impl TorturedMachine {
     /// The current CPU begins to ask for a lock.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether CPUs get on: no waiter sleeps in vain, no lock stays free, and no operation lasts.
 
-use super::{AUDITS, TorturedMachine, Status};
+use super::{AUDITS, Status, TorturedMachine};
+use crate::torture::conditions::Verb;
 use crate::torture::failure::Oracle;
 use crate::torture::kind::{Layout, Survives};
 use crate::torture::lock_model::{NO_STEALING, STEALS, tail};
-use crate::torture::conditions::Verb;
 
 impl TorturedMachine {
     /// Whether all CPUs involved with some lock have halted, with no CPU left to wake them.

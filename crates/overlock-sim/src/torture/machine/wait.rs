@@ -6,7 +6,7 @@ use std::panic::Location;
 use std::ptr;
 
 use super::calls::{Word, interrupt, is_stopping, step, suspend, with};
-use super::{CpuState, Event, TorturedMachine, PendingKick, Status};
+use super::{CpuState, Event, PendingKick, Status, TorturedMachine};
 use crate::torture::arena::Arena;
 use crate::torture::failure::Oracle;
 use crate::torture::faults::Fault;

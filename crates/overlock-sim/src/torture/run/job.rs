@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! An acquisition, and what CPUs do for all of them.
 
+use crate::torture::conditions::{Hold, Verb};
 use crate::torture::kind::{Kind, LockVerbs};
 use crate::torture::machine::TorturedMachine;
 use crate::torture::machine::calls::{self, with};
-use crate::torture::conditions::{Hold, Verb};
 
 /// One acquisition to make.
 #[derive(Clone, Copy, Debug)]

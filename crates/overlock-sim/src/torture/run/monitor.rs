@@ -12,11 +12,11 @@
 //! Some only lock and release, and may give up: waiters that come back meet them in the queue.
 
 use super::job::{Job, acquire, is_usable, release, verbs};
+use crate::torture::conditions::{Hold, Verb};
 use crate::torture::kind::Role;
 use crate::torture::machine::TorturedMachine;
 use crate::torture::machine::calls::{self, with};
 use crate::torture::script::{Part, Script};
-use crate::torture::conditions::{Hold, Verb};
 
 /// Whom a CPU that gives tokens notifies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,10 +2,10 @@
 //! What CPUs do with read-write locks beyond taking and releasing them.
 
 use super::job::{Job, acquire, release, verbs};
+use crate::torture::conditions::{Hold, Verb};
 use crate::torture::kind::Role;
 use crate::torture::machine::TorturedMachine;
 use crate::torture::machine::calls::{self, with};
-use crate::torture::conditions::{Hold, Verb};
 
 /// What a random acquisition takes a lock for.
 pub(super) fn hold(m: &mut TorturedMachine, lock: usize) -> Hold {

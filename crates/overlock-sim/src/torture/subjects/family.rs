@@ -10,7 +10,8 @@ use overlock::{RawCondvar, RawRwLock};
 
 use crate::Oracle;
 use crate::torture::cell::Numbers;
-use crate::torture::kind::{Kind, Layout, Promise, Role, Survives, LockVerbs};
+use crate::torture::conditions::Hold;
+use crate::torture::kind::{Kind, Layout, LockVerbs, Promise, Role, Survives};
 use crate::torture::machine::TorturedMachine;
 use crate::torture::machine::calls::{cancellable, may_cancel, with};
 use crate::torture::platform::{
@@ -18,7 +19,6 @@ use crate::torture::platform::{
     Unfenced, Waiting,
 };
 use crate::torture::subject::{HYBRID, Probe, QUEUED, Subject, UNFAIR, bare, place};
-use crate::torture::conditions::Hold;
 
 const READ_WRITE: Promise = Promise {
     layout: Layout::ReadWrite,

@@ -5,10 +5,10 @@
 use overlock::Refresh;
 
 use crate::Oracle;
-use crate::torture::kind::{Kind, Layout, Promise, Role, Survives, LockVerbs};
+use crate::torture::conditions::Verb;
+use crate::torture::kind::{Kind, Layout, LockVerbs, Promise, Role, Survives};
 use crate::torture::platform::{ByAddress, ByNumber, Inject, SpinOnly, SwitchedOff, Waiting};
 use crate::torture::subject::{Subject, UNFAIR, bare, place};
-use crate::torture::conditions::Verb;
 
 /// A CPU that waits for a refresh waits for the refresher's CPU.
 const SHARED: Promise = Promise { layout: Layout::Opaque, survives: Survives::Nobody, ..UNFAIR };

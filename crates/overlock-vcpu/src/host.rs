@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The hypervisor's side, pure: events in, decisions out. No clock, no I/O, no unsafe code, no std.
+
+mod cpu;
+#[doc = include_str!("../GUIDE.md")]
+pub mod guide {}
+pub mod pm_timer;
+pub mod sched;
+mod time;
+
+pub use cpu::{Pcpu, Vcpu};
+pub use time::Nanos;

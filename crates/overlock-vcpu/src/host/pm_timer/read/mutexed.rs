@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A lock around each read: what most virtual machine monitors do, and what the other rules are
+//! measured against.
+//!
+//! All readers contend for one lock, and each repeats the work that the one before it has just
+//! done. A reader that loses its CPU while it holds the lock stops all others.
+
+use core::hint::spin_loop;
+use core::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+use super::ReadRule;
+use crate::host::Nanos;
+
+/// A lock, reduced to what this rule needs.
+pub trait Lock {
+    /// Runs `section` while no other thread runs one under this lock, and after all that ran
+    /// earlier.
+    fn with<T>(&self, section: impl FnOnce() -> T) -> T;
+}
+
+/// The plainest spin lock: test, test-and-set, release by a store.
+///
+/// Unfair, and at the mercy of the host's scheduler. It is here for comparison, where there is no
+/// `std`.
+#[derive(Debug, Default)]
+pub struct SpinLock {
+    held: AtomicBool,
+}
+
+impl Lock for SpinLock {
+    fn with<T>(&self, section: impl FnOnce() -> T) -> T {
+        // ORDERING: Acquire pairs with the Release store below: this sees the critical sections
+        // before.
+        while self.held.swap(true, Acquire) {
+            // Relaxed: this only waits for a better moment to swap.
+            while self.held.load(Relaxed) {
+                spin_loop();
+            }
+        }
+        let result = section();
+        // ORDERING: Release pairs with the Acquire swap above: the next holder sees this critical
+        // section.
+        self.held.store(false, Release);
+        result
+    }
+}
+
+/// Locks, reads the clock, stores the time, unlocks.
+#[derive(Debug, Default)]
+pub struct Mutexed<L> {
+    lock: L,
+    latest: AtomicU64,
+}
+
+impl<L: Lock> Mutexed<L> {
+    /// Makes the rule on `lock`.
+    #[must_use]
+    pub const fn new(lock: L) -> Self {
+        Self { lock, latest: AtomicU64::new(0) }
+    }
+}
+
+impl<L: Lock> ReadRule for Mutexed<L> {
+    fn read(&self, clock: impl FnOnce() -> Nanos) -> Nanos {
+        self.lock.with(|| {
+            // Relaxed, since the lock orders every access to the word.
+            let now = clock().0.max(self.latest.load(Relaxed));
+            self.latest.store(now, Relaxed);
+            Nanos(now)
+        })
+    }
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which events can have happened.
+
+use super::yield_to::Policy;
+use super::{Error, Event, Scheduler, Standing};
+use crate::host::{Nanos, Vcpu};
+
+impl<P: Policy> Scheduler<P> {
+    /// Whether `event` can have happened at `now`.
+    pub(super) fn check(&self, now: Nanos, event: &Event) -> Result<(), Error> {
+        self.not_earlier(now)?;
+        match *event {
+            Event::Stopped { vcpu } => match self.known(vcpu)? {
+                Standing::Stopped => Err(Error::Stopped(vcpu)),
+                _ => Ok(()),
+            },
+            Event::Plugged { vcpu } => match self.known(vcpu)? {
+                Standing::Stopped => Ok(()),
+                _ => Err(Error::Plugged(vcpu)),
+            },
+            Event::Kicked { target, by } => {
+                by.map_or(Ok(Standing::Halted), |by| self.known(by))?;
+                self.known(target).map(drop)
+            }
+            Event::Ipi { from, to } => self.known(from).and(self.known(to)).map(drop),
+            Event::Answered { vcpu } | Event::CriticalSection { vcpu, .. } => {
+                self.known(vcpu).map(drop)
+            }
+            Event::Timer { pcpu } if pcpu.index() < self.slots.len() => Ok(()),
+            Event::Timer { pcpu } => Err(Error::NoPcpu(pcpu)),
+            Event::Halted { vcpu }
+            | Event::LongSpin { spin: super::Spin { vcpu, .. } }
+            | Event::Yielded { vcpu }
+            | Event::YieldedTo { vcpu, .. }
+            | Event::Preempted { vcpu } => match self.known(vcpu)? {
+                Standing::Running(_) => Ok(()),
+                _ => Err(Error::NotOwner(vcpu)),
+            },
+        }
+    }
+
+    pub(super) fn not_earlier(&self, now: Nanos) -> Result<(), Error> {
+        let last = self.now;
+        if now < last { Err(Error::Earlier { now, last }) } else { Ok(()) }
+    }
+
+    pub(super) fn known(&self, vcpu: Vcpu) -> Result<Standing, Error> {
+        self.standing(vcpu).ok_or(Error::NoVcpu(vcpu))
+    }
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a policy is.
+
+use alloc::boxed::Box;
+use core::fmt::Debug;
+
+use super::decision::{Chosen, Missed, Trace};
+use super::view::View;
+use crate::host::sched::Spin;
+use crate::host::{Nanos, Vcpu};
+
+/// A policy's decision about a spinner's pCPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Give the spinner's pCPU to this vCPU.
+    To(Vcpu, Chosen),
+    /// Give it to the vCPU that lags most in CPU time.
+    Plain(Missed),
+    /// Let the spinner go on.
+    Stay(Missed),
+}
+
+/// An event other than a spin that a policy may want to know about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// This vCPU enters the guest.
+    Runs(Vcpu),
+    /// This vCPU left its pCPU without a spin: its slice was over, or it halted.
+    Worked(Vcpu),
+    /// A vCPU has interrupted another one.
+    Ipi {
+        /// The sender.
+        from: Vcpu,
+        /// The receiver.
+        to: Vcpu,
+    },
+    /// This vCPU has taken all interrupts that were sent to it.
+    Answered(Vcpu),
+}
+
+/// A rule that decides which vCPU gets a spinning vCPU's pCPU.
+///
+/// Write your own and pass it to [`Scheduler::new`](crate::host::sched::Scheduler::new). A policy should skip
+/// every vCPU that [`View::fit`] finds unfit, and record in its [`Trace`] why it skipped any other.
+pub trait Policy: Debug {
+    /// The policy's name in reports, in lower-case kebab.
+    fn name(&self) -> &'static str;
+
+    /// Decides what to do about a long spin. The spinner is out of the guest and still owns its
+    /// pCPU.
+    fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Verdict;
+
+    /// Takes note of an event that is not a spin. Wrappers pass it on.
+    fn notice(&mut self, now: Nanos, notice: Notice) {
+        let _ = (now, notice);
+    }
+
+    /// Whether a vCPU that kicks a queued one hands over its own pCPU along with the kick.
+    fn boosts_kicked(&self) -> bool {
+        false
+    }
+}
+
+impl<P: Policy + ?Sized> Policy for Box<P> {
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+
+    fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Verdict {
+        (**self).on_spin(spin, view, trace)
+    }
+
+    fn notice(&mut self, now: Nanos, notice: Notice) {
+        (**self).notice(now, notice);
+    }
+
+    fn boosts_kicked(&self) -> bool {
+        (**self).boosts_kicked()
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The memory of a guest: this very process, at its own virtual addresses.
+//!
+//! Every region of the process keeps its virtual address in the guest and gets guest-physical
+//! addresses one after the other from [`FIRST_GPA`] on, because process addresses (47 bits) need
+//! not fit the guest-physical width.
+//!
+//! ```text
+//! process (= guest virtual)         guest physical
+//!           0x1000 (guest only) ──►         0x1000   task state segment, all zero
+//! (not mapped)                            0x10_0000  page tables
+//! 0x5555_5540_0000 text         ──► 0x1_0000_0000
+//! 0x5555_5560_0000 data         ──► 0x1_0020_0000
+//! 0x7fff_f7a0_0000 a stack      ──► 0x1_0024_0000 ...
+//! ```
+
+use std::io;
+use std::ptr::{self, NonNull};
+
+use kvm_bindings::kvm_userspace_memory_region;
+use kvm_ioctls::VmFd;
+
+use super::paging::{PageTables, TABLES_GPA};
+use crate::lab::Error;
+use crate::lab::maps::Region;
+
+/// Guest-physical address of the first region: above all fixed addresses of a PC.
+const FIRST_GPA: u64 = 1 << 32;
+
+/// Address of the task state segment, guest-virtual and guest-physical. Linux lets no process map
+/// this page (`vm.mmap_min_addr`), and page 0 stays unmapped so that a null pointer faults.
+pub(crate) const TSS: u64 = 0x1000;
+
+/// The memory that only the guest has: task state segment and page tables.
+#[derive(Debug)]
+pub(crate) struct GuestMemory {
+    start: NonNull<u64>,
+    bytes: usize,
+}
+
+impl GuestMemory {
+    /// Gives `vm` the process's `regions`, and tables that map them.
+    ///
+    /// # Errors
+    /// When the system has no memory or KVM refuses a slot.
+    pub(crate) fn install(vm: &VmFd, regions: &[Region]) -> Result<Self, Error> {
+        let mut tables = PageTables::new();
+        tables.map_supervisor(TSS, TSS);
+        let mut gpa = FIRST_GPA;
+        for (slot, region) in (1..).zip(regions) {
+            tables.map(region, gpa);
+            // SAFETY: the region is mapped; KVM survives its being unmapped later.
+            unsafe { set_slot(vm, slot, gpa, region.start, region.len()) }?;
+            gpa += region.len();
+        }
+        let memory = Self::zeroed((TABLES_GPA + tables.len()) as usize)?;
+        let first = (TABLES_GPA / 8) as usize;
+        for (at, word) in (first..).zip(tables.words()) {
+            // SAFETY: `zeroed` has allocated room for all words behind `TABLES_GPA`.
+            unsafe { memory.start.add(at).write(word) };
+        }
+        // SAFETY: the memory is mapped until `memory` is dropped; see `Drop`.
+        unsafe { set_slot(vm, 0, 0, memory.start.as_ptr() as u64, memory.bytes as u64) }?;
+        Ok(memory)
+    }
+
+    fn zeroed(bytes: usize) -> Result<Self, Error> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new private mapping at an address of the kernel's choice touches nothing else.
+        let start = unsafe { libc::mmap(ptr::null_mut(), bytes, access, flags, -1, 0) };
+        match NonNull::new(start.cast::<u64>()) {
+            Some(start) if start.as_ptr() != libc::MAP_FAILED.cast() => Ok(Self { start, bytes }),
+            _ => Err(Error::Io {
+                attempt: "map memory for the guest's page tables",
+                source: io::Error::last_os_error(),
+            }),
+        }
+    }
+}
+
+impl Drop for GuestMemory {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `zeroed` with this length, and no reference into it is left. A guest
+        // that still used it would find its slot empty and stop with an error.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+    }
+}
+
+/// Makes `bytes` at `address` of this process the guest-physical memory at `gpa`.
+///
+/// # Safety
+/// The range is mapped. The guest can read and write it, as far as its page tables allow.
+unsafe fn set_slot(vm: &VmFd, slot: u32, gpa: u64, address: u64, bytes: u64) -> Result<(), Error> {
+    let region = kvm_userspace_memory_region {
+        slot,
+        flags: 0,
+        guest_phys_addr: gpa,
+        memory_size: bytes,
+        userspace_addr: address,
+    };
+    // SAFETY: passed on to the caller.
+    unsafe { vm.set_user_memory_region(region) }.map_err(|e| Error::Io {
+        attempt: "give the guest a range of this process's memory (KVM_SET_USER_MEMORY_REGION)",
+        source: e.into(),
+    })
+}

@@ -1,0 +1,532 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Do the policies choose well on their own, without a scheduler around them?
+//!
+//! Each question is one oracle, which is put to every policy it concerns and to a broken one that
+//! it must catch.
+
+use overlock_vcpu::host::sched::yield_to::{
+    Candidate, Chosen, IpiFirst, LoadGate, Missed, NAMES, Notice, Oracle, Policy, PvHint, Rotation,
+    RoundRobin, SkipSpinners, Skipped, SpinCount, Stay, Trace, Verdict, View, by_name,
+};
+use overlock_vcpu::host::sched::{HINT_WAITERS, Spin, SpinHint};
+use overlock_vcpu::host::{Nanos, Vcpu};
+use proptest::prelude::*;
+
+/// The policies that rotate, and so reach every vCPU eventually without being told anything.
+const ROTATING: [&str; 7] = [
+    "round-robin",
+    "skip-spinners",
+    "spin-count",
+    "load-gate",
+    "pv-hint",
+    "kick-boost",
+    "ipi-first",
+];
+
+/// Upstream's error of 6.14 to 6.18: remembers the step count of the scan, not the place reached.
+#[derive(Debug, Default)]
+struct StepNotPlace {
+    last_boosted: u32,
+}
+
+impl Policy for StepNotPlace {
+    fn name(&self) -> &'static str {
+        "step-not-place"
+    }
+
+    fn on_spin(&mut self, _: &Spin, view: &View<'_>, trace: &mut Trace) -> Verdict {
+        for i in 0..view.vcpus() {
+            let idx = (self.last_boosted + 1 + i) % view.vcpus();
+            if view.fit(Vcpu(idx), trace) {
+                self.last_boosted = i; // should be idx
+                return Verdict::To(Vcpu(idx), Chosen::NextInTurn);
+            }
+        }
+        Verdict::Stay(Missed::NoCandidate)
+    }
+}
+
+/// Boosts the first ready vCPU, and remembers nothing.
+#[derive(Debug)]
+struct LowestFirst;
+
+impl Policy for LowestFirst {
+    fn name(&self) -> &'static str {
+        "lowest-first"
+    }
+
+    fn on_spin(&mut self, _: &Spin, view: &View<'_>, trace: &mut Trace) -> Verdict {
+        match (0..view.vcpus()).map(Vcpu).find(|&vcpu| view.fit(vcpu, trace)) {
+            Some(vcpu) => Verdict::To(vcpu, Chosen::NextInTurn),
+            None => Verdict::Stay(Missed::NoCandidate),
+        }
+    }
+}
+
+/// Boosts the spinner's neighbour, whatever its state.
+#[derive(Debug)]
+struct Blind;
+
+impl Policy for Blind {
+    fn name(&self) -> &'static str {
+        "blind"
+    }
+
+    fn on_spin(&mut self, spin: &Spin, view: &View<'_>, _: &mut Trace) -> Verdict {
+        Verdict::To(Vcpu((spin.vcpu.0 + 1) % view.vcpus()), Chosen::NextInTurn)
+    }
+}
+
+/// Asks a policy once.
+fn ask(policy: &mut dyn Policy, spin: &Spin, candidates: &[Candidate]) -> (Verdict, Trace) {
+    let mut trace = Trace::new(candidates.len() as u32);
+    let verdict = policy.on_spin(spin, &View::new(Nanos(1_000), 1, candidates), &mut trace);
+    (verdict, trace)
+}
+
+fn ready(spinning: bool) -> Candidate {
+    Candidate { unfit: None, spinning }
+}
+
+fn unfit(why: Skipped) -> Candidate {
+    Candidate { unfit: Some(why), spinning: false }
+}
+
+/// Any guest: the spinner, and the state of each vCPU; the spinner itself is marked as such.
+fn guests() -> impl Strategy<Value = (Spin, Vec<Candidate>)> {
+    let standing = prop_oneof![
+        3 => any::<bool>().prop_map(ready),
+        1 => Just(unfit(Skipped::Running)),
+        1 => Just(unfit(Skipped::Halted)),
+        1 => Just(unfit(Skipped::Stopped)),
+        1 => Just(unfit(Skipped::AheadOfShare)),
+    ];
+    let anyone = || prop_oneof![Just(None), (0..40u32).prop_map(|n| Some(Vcpu(n)))];
+    let hint = || {
+        (anyone(), proptest::array::uniform4(anyone()))
+            .prop_map(|(holder, waiters): (_, [_; HINT_WAITERS])| SpinHint { holder, waiters })
+    };
+    (proptest::collection::vec(standing, 1..33), any::<prop::sample::Index>(), hint(), hint())
+        .prop_map(|(mut candidates, me, hint, truth)| {
+            let me = me.index(candidates.len());
+            candidates[me] = unfit(Skipped::Itself);
+            (Spin { hint, truth, ..Spin::reported(Vcpu(me as u32)) }, candidates)
+        })
+}
+
+/// Oracle: a policy chooses only a fit vCPU, and records why it passed over each unfit one that it
+/// considered.
+fn chooses_only_the_fit(
+    policy: &mut dyn Policy,
+    spin: &Spin,
+    candidates: &[Candidate],
+) -> Result<(), String> {
+    let (verdict, trace) = ask(policy, spin, candidates);
+    if let Verdict::To(vcpu, why) = verdict {
+        match candidates.get(vcpu.index()) {
+            Some(Candidate { unfit: None, .. }) => {}
+            other => return Err(format!("{} chose {vcpu} ({why:?}), {other:?}", policy.name())),
+        }
+    }
+    for (vcpu, why) in trace.iter() {
+        let truly = candidates[vcpu.index()].unfit;
+        if truly.is_some_and(|truly| truly != why) {
+            return Err(format!("{} says {vcpu} is {why:?}, it is {truly:?}", policy.name()));
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn never_the_spinner_nor_one_that_sleeps_or_runs(
+        spins in proptest::collection::vec(guests(), 1..8),
+    ) {
+        for name in NAMES {
+            let mut policy = by_name(name, 32).unwrap();
+            for (spin, candidates) in &spins {
+                policy.notice(Nanos(1), Notice::Ipi { from: spin.vcpu, to: Vcpu(2) });
+                chooses_only_the_fit(&mut *policy, spin, candidates).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_scan_is_bounded(
+        (_, candidates) in guests(), limit in 0u32..40, accept in 0usize..40, scans in 1usize..5,
+    ) {
+        let mut rotation = Rotation::default();
+        let view = View::new(Nanos(0), 1, &candidates);
+        for _ in 0..scans {
+            let mut shown = Vec::new();
+            let mut trace = Trace::new(view.vcpus());
+            let found = rotation.next(&view, &mut trace, limit, |vcpu| {
+                shown.push(vcpu);
+                if shown.len() > accept { Ok(Chosen::NextInTurn) } else { Err(Skipped::Spinning) }
+            });
+            within_bound(&shown, limit).unwrap();
+            // Every vCPU that was not chosen has a reason, unless the scan ended before it.
+            let silent = (0..view.vcpus()).filter(|&n| trace.skipped(Vcpu(n)).is_none()).count();
+            prop_assert_eq!(found.is_none(), silent == 0);
+        }
+    }
+
+    #[test]
+    fn rotation_is_fair(
+        vcpus in 2u32..20, holes in proptest::collection::vec(0u32..20, 0..10), rounds in 1usize..4,
+    ) {
+        for name in ROTATING {
+            let mut policy = by_name(name, vcpus).unwrap();
+            goes_round(&mut *policy, vcpus, &holes, rounds).unwrap();
+        }
+    }
+}
+
+/// Oracle: a scan shows each vCPU at most once, and no more vCPUs than its limit.
+fn within_bound(shown: &[Vcpu], limit: u32) -> Result<(), String> {
+    let mut distinct = shown.to_vec();
+    distinct.sort();
+    distinct.dedup();
+    if shown.len() > limit as usize || distinct.len() < shown.len() {
+        return Err(format!("shown {shown:?} under a limit of {limit}"));
+    }
+    Ok(())
+}
+
+/// Oracle: while the same vCPUs are ready, each is boosted once per round.
+fn goes_round(
+    policy: &mut dyn Policy,
+    vcpus: u32,
+    holes: &[u32],
+    rounds: usize,
+) -> Result<(), String> {
+    let candidates: Vec<_> = (0..vcpus)
+        .map(|n| match n {
+            0 => unfit(Skipped::Itself),
+            n if holes.contains(&n) => unfit(Skipped::Halted),
+            _ => ready(false),
+        })
+        .collect();
+    let fit = candidates.iter().filter(|candidate| candidate.unfit.is_none()).count();
+    let mut times = vec![0; vcpus as usize];
+    for _ in 0..fit * rounds {
+        match ask(policy, &Spin::reported(Vcpu(0)), &candidates).0 {
+            Verdict::To(vcpu, _) => times[vcpu.index()] += 1,
+            other => return Err(format!("{} found no vCPU: {other:?}", policy.name())),
+        }
+    }
+    let fair = |(n, &times): (usize, &usize)| candidates[n].unfit.is_some() || times == rounds;
+    if times.iter().enumerate().all(fair) {
+        return Ok(());
+    }
+    Err(format!("{} boosted {times:?} in {rounds} rounds", policy.name()))
+}
+
+/// All vCPUs share one pCPU and spin, except the one that holds the lock they want.
+struct LoneHolder {
+    vcpus: u32,
+    holder: u32,
+    spinner: u32,
+    /// Which of them left spinning earlier, as bits.
+    spinning: u32,
+}
+
+impl LoneHolder {
+    /// Lets them spin and yield until the holder runs. Returns the vCPUs that ran, one for each
+    /// spin.
+    fn play(&self, policy: &mut dyn Policy, rounds: usize) -> Result<Vec<Vcpu>, String> {
+        let bit = |n: u32| self.spinning >> n & 1 == 1;
+        let mut candidates: Vec<_> = (0..self.vcpus).map(|n| ready(bit(n))).collect();
+        let mut spinner = Vcpu(self.spinner);
+        let mut boosted = Vec::new();
+        for _ in 0..rounds {
+            candidates[spinner.index()] =
+                Candidate { unfit: Some(Skipped::Itself), spinning: true };
+            let (verdict, _) = ask(policy, &Spin::reported(spinner), &candidates);
+            candidates[spinner.index()].unfit = None;
+            if let Verdict::To(next, _) = verdict {
+                spinner = next;
+            }
+            boosted.push(spinner);
+            if spinner == Vcpu(self.holder) {
+                return Ok(boosted);
+            }
+            policy.notice(Nanos(1), Notice::Runs(spinner));
+            candidates[spinner.index()].spinning = false;
+        }
+        Err(format!("{} never ran vcpu{}; it ran {boosted:?}", policy.name(), self.holder))
+    }
+}
+
+/// Brings a policy into a given state: the rotation stands behind `last`, and the vCPUs in
+/// `skipped` (bits) have been passed over as spinners.
+fn prepare(policy: &mut dyn Policy, vcpus: u32, last: u32, skipped: u32) {
+    let mask = |bits: u32, spinning: bool| -> Vec<Candidate> {
+        let one = |n| if bits >> n & 1 == 1 { ready(spinning) } else { unfit(Skipped::Running) };
+        (0..vcpus).map(one).collect()
+    };
+    // A spin by a vCPU outside the guest leaves no mark of its own.
+    let outsider = Spin::reported(Vcpu(vcpus));
+    ask(policy, &outsider, &mask(1 << last, false));
+    ask(policy, &outsider, &mask(skipped, true));
+}
+
+/// Oracle: from every state, a preempted lone holder runs within `bound` spins, and until then no
+/// spinner is boosted twice, so no two of them pass the pCPU back and forth.
+fn reaches_the_lone_holder(
+    make: &dyn Fn(u32) -> Box<dyn Policy + Send>,
+    bound: impl Fn(u32) -> usize,
+    holder_spun: bool,
+) -> Result<(), String> {
+    for vcpus in 2..=5u32 {
+        for spinning in 0..1u32 << vcpus {
+            for skipped in (0..=spinning).filter(|skipped| skipped & !spinning == 0) {
+                for (holder, spinner, last) in triples(vcpus) {
+                    if (spinning >> holder & 1 == 1) != holder_spun {
+                        continue;
+                    }
+                    let mut policy = make(vcpus);
+                    prepare(&mut *policy, vcpus, last, skipped);
+                    let game = LoneHolder { vcpus, holder, spinner, spinning };
+                    let boosted = game.play(&mut *policy, bound(vcpus))?;
+                    let mut runs = boosted;
+                    let spins = runs.len();
+                    runs.sort();
+                    runs.dedup();
+                    if !holder_spun && runs.len() < spins {
+                        return Err(format!("{} boosted one spinner twice", policy.name()));
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn triples(vcpus: u32) -> impl Iterator<Item = (u32, u32, u32)> {
+    (0..vcpus)
+        .flat_map(move |a| (0..vcpus).flat_map(move |b| (0..vcpus).map(move |c| (a, b, c))))
+        .filter(|(holder, spinner, _)| holder != spinner)
+}
+
+#[test]
+fn a_preempted_lone_holder_runs_within_n_spins() {
+    for name in ROTATING {
+        let make = |vcpus| by_name(name, vcpus).unwrap();
+        reaches_the_lone_holder(&make, |vcpus| vcpus as usize, false).unwrap();
+    }
+}
+
+#[test]
+fn the_next_waiter_that_left_spinning_runs_within_2n_spins() {
+    // It is passed over once, and gets its turn within one more round.
+    for name in ["skip-spinners", "load-gate", "pv-hint", "kick-boost", "ipi-first"] {
+        let make = |vcpus| by_name(name, vcpus).unwrap();
+        reaches_the_lone_holder(&make, |vcpus| 2 * vcpus as usize, true).unwrap();
+    }
+}
+
+#[test]
+fn once_all_others_left_spinning_the_holder_runs_after_one_spin() {
+    for vcpus in 2..=16 {
+        for (holder, spinner, last) in triples(vcpus) {
+            let mut policy = SkipSpinners::new(vcpus);
+            prepare(&mut policy, vcpus, last, 0);
+            let spinning = !(1 << holder);
+            let game = LoneHolder { vcpus, holder, spinner, spinning };
+            assert_eq!(game.play(&mut policy, 1).unwrap(), [Vcpu(holder)]);
+        }
+    }
+}
+
+#[test]
+fn a_holder_that_spun_for_its_lock_is_passed_over_at_most_cap_times() {
+    for vcpus in 2..=9u32 {
+        let mut policy = SpinCount::new(vcpus);
+        assert_eq!(policy.cap(), (1..=4).find(|&log| 1 << log >= vcpus).unwrap());
+        let mut candidates = vec![unfit(Skipped::Running); vcpus as usize];
+        for _ in 0..10 * policy.cap() {
+            ask(&mut policy, &Spin::reported(Vcpu(1)), &candidates);
+        }
+        candidates[1] = ready(false);
+        for _ in 0..policy.cap() {
+            let (verdict, trace) = ask(&mut policy, &Spin::reported(Vcpu(0)), &candidates);
+            assert_eq!(verdict, Verdict::Stay(Missed::NoCandidate));
+            assert_eq!(trace.skipped(Vcpu(1)), Some(Skipped::Spinning));
+        }
+        let (verdict, _) = ask(&mut policy, &Spin::reported(Vcpu(0)), &candidates);
+        assert_eq!(verdict, Verdict::To(Vcpu(1), Chosen::NotSpinning));
+    }
+}
+
+#[test]
+fn work_halves_the_count_and_ends_it() {
+    let mut policy = SpinCount::new(16);
+    let mut candidates = vec![unfit(Skipped::Running); 16];
+    for _ in 0..4 {
+        ask(&mut policy, &Spin::reported(Vcpu(1)), &candidates);
+    }
+    candidates[1] = ready(false);
+    for _ in 0..3 {
+        policy.notice(Nanos(1), Notice::Worked(Vcpu(1)));
+    }
+    let (verdict, _) = ask(&mut policy, &Spin::reported(Vcpu(0)), &candidates);
+    assert_eq!(verdict, Verdict::To(Vcpu(1), Chosen::NotSpinning));
+}
+
+#[test]
+fn a_hint_whose_first_waits_ahead_of_its_share_lets_whoever_lags_run() {
+    // vcpu0 spins; vcpu1 holds the lock, and vcpu2 waits for it in a running loop.
+    let (ahead, running) = (unfit(Skipped::AheadOfShare), unfit(Skipped::Running));
+    let spin = Spin {
+        hint: SpinHint {
+            holder: Some(Vcpu(1)),
+            waiters: [Some(Vcpu(2)), Some(Vcpu(3)), None, None],
+        },
+        ..Spin::reported(Vcpu(0))
+    };
+    for (standing, verdict) in [
+        ([ahead, running, running], Verdict::Plain(Missed::AheadOfShare)),
+        ([running, ahead, ready(true)], Verdict::Plain(Missed::AheadOfShare)),
+        ([running, running, ready(true)], Verdict::To(Vcpu(3), Chosen::NextWaiter)),
+        ([running, running, running], Verdict::Stay(Missed::HolderRunning)),
+    ] {
+        let [one, two, three] = standing;
+        let candidates = [unfit(Skipped::Itself), one, two, three];
+        let (chosen, _) = ask(&mut PvHint::new(candidates.len() as u32, Stay), &spin, &candidates);
+        assert_eq!(chosen, verdict, "{standing:?}");
+    }
+}
+
+#[test]
+fn a_hint_or_the_truth_leads_to_the_holder_at_once() {
+    for (holder, spinner, _) in triples(6) {
+        let mut candidates = vec![ready(false); 6];
+        candidates[spinner as usize] = unfit(Skipped::Itself);
+        let hint = SpinHint::holder(Vcpu(holder));
+        let spin = Spin { hint, truth: hint, ..Spin::reported(Vcpu(spinner)) };
+        for (name, why) in [("pv-hint", Chosen::LockHolder), ("oracle", Chosen::TrueHolder)] {
+            let (verdict, _) = ask(&mut *by_name(name, 6).unwrap(), &spin, &candidates);
+            assert_eq!(verdict, Verdict::To(Vcpu(holder), why));
+        }
+    }
+}
+
+#[test]
+fn the_oracle_boosts_the_first_of_the_line_that_is_off_cpu() {
+    let running = unfit(Skipped::Running);
+    let (ahead, halted) = (unfit(Skipped::AheadOfShare), unfit(Skipped::Halted));
+    let fit = ready(true);
+    let to = |vcpu| Verdict::To(Vcpu(vcpu), Chosen::TrueHolder);
+    // vcpu0 spins; vcpu1 holds the lock, and vcpu2 and vcpu3 will have it before the spinner. vcpu4
+    // is ready too, but has nothing to do with the spinner.
+    for (candidates, verdict) in [
+        ([fit, fit, fit], to(1)),
+        ([running, fit, fit], to(2)),
+        ([running, running, fit], to(3)),
+        ([halted, running, fit], to(3)),
+        ([running, running, running], Verdict::Stay(Missed::HolderRunning)),
+        ([halted, running, running], Verdict::Stay(Missed::HolderHalted)),
+        ([ahead, fit, fit], Verdict::Plain(Missed::AheadOfShare)),
+        ([running, ahead, fit], Verdict::Plain(Missed::AheadOfShare)),
+    ] {
+        let [holder, next, last] = candidates;
+        let candidates = [unfit(Skipped::Itself), holder, next, last, fit];
+        let truth = SpinHint {
+            waiters: [Some(Vcpu(2)), Some(Vcpu(3)), None, None],
+            ..SpinHint::holder(Vcpu(1))
+        };
+        let spin = Spin { truth, ..Spin::reported(Vcpu(0)) };
+        assert_eq!(ask(&mut Oracle, &spin, &candidates).0, verdict, "{candidates:?}");
+    }
+    let unknown = ask(&mut Oracle, &Spin::reported(Vcpu(0)), &[unfit(Skipped::Itself), fit]).0;
+    assert_eq!(unknown, Verdict::Stay(Missed::HolderUnknown));
+}
+
+#[test]
+fn a_hint_falls_back_to_the_next_waiter_off_cpu_and_then_to_the_inner_policy() {
+    let mut policy = PvHint::new(6, RoundRobin::default());
+    let mut candidates = vec![ready(false); 6];
+    candidates[0] = unfit(Skipped::Itself);
+    candidates[4] = unfit(Skipped::Halted);
+    candidates[5] = unfit(Skipped::Running);
+    let spin =
+        |holder, waiters| Spin { hint: SpinHint { holder, waiters }, ..Spin::reported(Vcpu(0)) };
+    let next = spin(Some(Vcpu(4)), [Some(Vcpu(5)), Some(Vcpu(3)), Some(Vcpu(2)), None]);
+    let (verdict, trace) = ask(&mut policy, &next, &candidates);
+    assert_eq!(verdict, Verdict::To(Vcpu(3), Chosen::NextWaiter));
+    assert_eq!(trace.skipped(Vcpu(4)), Some(Skipped::Halted));
+    assert_eq!(trace.skipped(Vcpu(5)), Some(Skipped::Running));
+
+    let right_to_spin = spin(Some(Vcpu(5)), [None; HINT_WAITERS]);
+    let (verdict, _) = ask(&mut policy, &right_to_spin, &candidates);
+    assert_eq!(verdict, Verdict::Stay(Missed::HolderRunning));
+
+    let nonsense = spin(Some(Vcpu(u32::MAX)), [Some(Vcpu(0)), None, None, None]);
+    let (verdict, _) = ask(&mut policy, &nonsense, &candidates);
+    assert_eq!(verdict, Verdict::To(Vcpu(1), Chosen::NextInTurn));
+}
+
+#[test]
+fn the_one_that_owes_an_ipi_comes_first() {
+    let mut policy = IpiFirst::new(5, Stay);
+    let mut candidates = vec![ready(false); 5];
+    candidates[0] = unfit(Skipped::Itself);
+    policy.notice(Nanos(1), Notice::Ipi { from: Vcpu(4), to: Vcpu(2) });
+    policy.notice(Nanos(1), Notice::Ipi { from: Vcpu(0), to: Vcpu(3) });
+    let mut next = || {
+        let (verdict, _) = ask(&mut policy, &Spin::reported(Vcpu(0)), &candidates);
+        if let Verdict::To(vcpu, _) = verdict {
+            policy.notice(Nanos(2), Notice::Runs(vcpu));
+        }
+        verdict
+    };
+    assert_eq!(next(), Verdict::To(Vcpu(3), Chosen::OwesIpi));
+    assert_eq!(next(), Verdict::To(Vcpu(2), Chosen::IpiPending));
+    assert_eq!(next(), Verdict::Stay(Missed::PolicyNever));
+}
+
+#[test]
+fn the_gate_declines_on_a_host_with_room_and_cuts_the_scan_on_a_full_one() {
+    let mut gate = LoadGate::new(SkipSpinners::new(9));
+    let mut candidates = vec![unfit(Skipped::Running); 9];
+    candidates[0] = unfit(Skipped::Itself);
+    let (verdict, _) = ask(&mut gate, &Spin::reported(Vcpu(0)), &candidates);
+    assert_eq!(verdict, Verdict::Stay(Missed::NotOvercommitted));
+
+    // Eight spinners wait for four pCPUs: two are this pCPU's share, four are shown, none will do.
+    candidates[1..].fill(ready(true));
+    let mut trace = Trace::new(9);
+    let view = View::new(Nanos(0), 4, &candidates);
+    let verdict = gate.on_spin(&Spin::reported(Vcpu(0)), &view, &mut trace);
+    assert_eq!(verdict, Verdict::Plain(Missed::NoCandidate));
+    let skips = |why| trace.iter().filter(|&(_, skipped)| skipped == why).count();
+    assert_eq!((skips(Skipped::Spinning), skips(Skipped::BeyondScan)), (4, 4));
+}
+
+#[test]
+fn every_policy_has_its_name() {
+    for name in NAMES {
+        assert_eq!(by_name(name, 4).unwrap().name(), name);
+    }
+    assert!(by_name("no-such-policy", 4).is_none());
+}
+
+#[test]
+fn the_oracles_catch_the_broken() {
+    let candidates = [unfit(Skipped::Itself), unfit(Skipped::Running), ready(false)];
+    let blind = chooses_only_the_fit(&mut Blind, &Spin::reported(Vcpu(0)), &candidates);
+    assert!(blind.is_err(), "a yield to a running vCPU went unseen");
+
+    assert!(within_bound(&[Vcpu(1), Vcpu(2), Vcpu(1)], 5).is_err(), "a second look went unseen");
+    assert!(within_bound(&[Vcpu(1), Vcpu(2)], 1).is_err(), "a long scan went unseen");
+
+    let unfair = goes_round(&mut StepNotPlace::default(), 5, &[], 2);
+    assert!(unfair.is_err(), "upstream's index error went unseen");
+
+    let forgetful =
+        reaches_the_lone_holder(&|_| Box::new(LowestFirst), |n| 100 * n as usize, false);
+    assert!(forgetful.is_err(), "two spinners tossing the pCPU went unseen");
+}
