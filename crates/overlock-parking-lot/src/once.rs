@@ -2,6 +2,7 @@
 //! `Once`: something that is done once, by whichever thread comes first.
 
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::atomic::{
     AtomicU8,
     Ordering::{Acquire, Relaxed, Release},
@@ -62,6 +63,10 @@ pub struct Once {
     state: AtomicU8,
     running: Mutex<()>,
 }
+
+// A closure that panics poisons it, so that whoever comes later knows.
+impl UnwindSafe for Once {}
+impl RefUnwindSafe for Once {}
 
 /// Notes how a closure has ended, whether it returns or panics.
 struct Ends<'a> {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do the types of this crate do what `parking_lot` promises, beyond what `differential` asks?
 
+use std::panic::catch_unwind;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
@@ -129,6 +130,18 @@ fn a_closure_is_run_once() {
             });
         }
     });
+}
+
+/// Without `AssertUnwindSafe`, which users of `parking_lot` need not write.
+#[test]
+fn a_panic_of_a_closure_is_caught() {
+    static ONCE: Once = Once::new();
+    assert!(catch_unwind(|| ONCE.call_once(|| panic!("on purpose"))).is_err());
+    assert!(catch_unwind(|| ONCE.call_once(|| ())).is_err() && ONCE.state().poisoned());
+    assert!(catch_unwind(|| ONCE.call_once_force(|state| assert!(state.poisoned()))).is_ok());
+    assert!(ONCE.state().done());
+    static CONDVAR: Condvar = Condvar::new();
+    assert!(catch_unwind(|| CONDVAR.notify_all()).is_ok());
 }
 
 #[test]

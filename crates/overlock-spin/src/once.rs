@@ -5,6 +5,7 @@ use core::cell::UnsafeCell;
 use core::convert::Infallible;
 use core::fmt;
 use core::mem::MaybeUninit;
+use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::sync::atomic::{
     AtomicU8,
     Ordering::{Acquire, Relaxed, Release},
@@ -39,6 +40,10 @@ pub struct Once<T = ()> {
 
 // SAFETY: the value is written by one CPU and shared by all.
 unsafe impl<T: Send + Sync> Sync for Once<T> {}
+
+// A closure that panics leaves no value, and whoever comes later panics.
+impl<T: UnwindSafe> UnwindSafe for Once<T> {}
+impl<T: RefUnwindSafe + UnwindSafe> RefUnwindSafe for Once<T> {}
 
 /// Notes that a closure has panicked, unless it is forgotten.
 struct Panicked<'a>(&'a AtomicU8);

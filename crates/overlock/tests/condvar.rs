@@ -103,6 +103,35 @@ fn a_stopped_waiter_keeps_no_other_from_waking() {
     first.join().unwrap();
 }
 
+extern "C" fn pass(_: i32) {}
+
+/// A handler runs in the middle of a wait, which goes on.
+#[test]
+fn a_signal_ends_no_wait() {
+    watched();
+    static MONITOR: Monitor = Monitor::new();
+    static IS_OVER: AtomicBool = AtomicBool::new(false);
+    // SAFETY: the handler does nothing.
+    unsafe { libc::signal(libc::SIGUSR1, pass as *const () as usize) };
+    let (send, receive) = mpsc::channel();
+    let waiter = thread::spawn(move || {
+        // SAFETY: the calling thread is alive.
+        send.send(unsafe { libc::pthread_self() }).unwrap();
+        assert!(MONITOR.wait_once(LONG));
+        IS_OVER.store(true, SeqCst);
+    });
+    MONITOR.has(1);
+    let thread = receive.recv().unwrap();
+    for _ in 0..20 {
+        // SAFETY: the thread waits.
+        assert_eq!(unsafe { libc::pthread_kill(thread, libc::SIGUSR1) }, 0);
+        thread::sleep(Duration::from_millis(1));
+        assert!(!IS_OVER.load(SeqCst));
+    }
+    assert!(MONITOR.changed.notify_one());
+    waiter.join().unwrap();
+}
+
 /// A thread has left its nodes in the queues of four locks.
 #[test]
 fn waits_given_up_elsewhere_leave_a_wait_that_waits() {

@@ -374,22 +374,40 @@ fn p11_a_release_after_membarrier_misses_nothing() {
     }
 }
 
+/// Whether `child` returns true in a forked child.
+fn holds_in_a_child(child: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the child makes only system calls, reads memory, and exits.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0);
+    if pid == 0 {
+        // SAFETY: this ends the child at once.
+        unsafe { libc::_exit(i32::from(!child())) };
+    }
+    let mut status = 0;
+    // SAFETY: the child was just made, and `status` is valid.
+    assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+    status == 0
+}
+
 #[test]
 fn p11_sequences_can_be_cut_off_after_a_fork() {
     if !sequences_are_armed() {
         return;
     }
-    // SAFETY: the child makes only system calls, reads memory, and exits.
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0);
-    if child == 0 {
+    assert!(holds_in_a_child(|| {
         let word = AtomicU32::new(0);
-        let fine = Sequences::membarrier() && (0..100).any(|_| Sequences::clear_low_byte(&word));
-        // SAFETY: this ends the child at once.
-        unsafe { libc::_exit(i32::from(!fine)) };
-    }
-    let mut status = 0;
-    // SAFETY: the child was just made, and `status` is valid.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    assert_eq!(status, 0);
+        Sequences::membarrier() && (0..100).any(|_| Sequences::clear_low_byte(&word))
+    }));
+}
+
+#[test]
+fn p13_a_child_is_of_another_generation() {
+    let mine = Threads::generation();
+    assert!(holds_in_a_child(|| {
+        let childs = Threads::generation();
+        childs != mine && holds_in_a_child(|| ![mine, childs].contains(&Threads::generation()))
+    }));
+    assert_eq!(Threads::generation(), mine);
+    assert_eq!((Shared::generation(), Native::generation()), (0, 0));
+    assert!(holds_in_a_child(|| (Shared::generation(), Native::generation()) == (0, 0)));
 }

@@ -25,6 +25,7 @@ static const struct {
 } named[] = {
     { "futex", SYS_futex },
     { "sched_yield", SYS_sched_yield },
+    { "sched_getscheduler", SYS_sched_getscheduler },
     { "nanosleep", SYS_nanosleep },
     { "clock_gettime", SYS_clock_gettime },
     { "membarrier", SYS_membarrier },
