@@ -6,7 +6,7 @@
 //!
 //! | part | shows | does not show |
 //! |---|---|---|
-//! | miri | the interpreter finds no undefined behaviour, with stores that other threads see late | more than two threads that count, on `Native` |
+//! | miri | the interpreter finds no undefined behaviour, with stores that other threads see late | more than a few threads, forks, restartable sequences |
 //! | aarch64 code | the compiler emits for each verb what its ordering requires and nothing stronger ([`mod@code`]) | the slow halves |
 //! | aarch64 suites | the library works with that processor's atomic instructions, sizes and system calls | reordering: the emulator cannot reorder more than its host |
 
@@ -77,18 +77,23 @@ fn is_present(command: &[&str]) -> bool {
     asked.status().is_ok_and(|status| status.success())
 }
 
-/// Runs the locks of the crate without features under miri, of this toolchain or of an installed
-/// nightly.
+/// Runs the locks of the crate without features, and the safe interface on threads, under miri, of
+/// this toolchain or of an installed nightly.
 fn miri() -> Result<Outcome> {
     let installed: [&[&str]; 2] =
         [&["cargo", "miri"], &["rustup", "run", "nightly", "cargo", "miri"]];
     let Some(miri) = installed.into_iter().find(|command| is_present(command)) else {
         return Ok(Skipped("no toolchain here has miri (a component of nightly)".into()));
     };
-    let mut command = Command::new(miri[0]);
-    command.args(&miri[1..]).args(["test", "-p", "overlock", "--test", "bare"]);
-    command.env("CARGO_TARGET_DIR", folder().join("miri"));
-    Ok(run(&mut command)?.into())
+    let test = |args: &[&str]| {
+        let mut command = Command::new(miri[0]);
+        command.args(&miri[1..]).args(["test", "-p", "overlock"]).args(args);
+        // System calls take addresses as numbers.
+        command.env("MIRIFLAGS", "-Zmiri-permissive-provenance -Zmiri-many-seeds=0..4");
+        run(command.env("CARGO_TARGET_DIR", folder().join("miri")))
+    };
+    let bare = test(&["--test", "bare"])?;
+    Ok((test(&["--features", "threads", "--test", "safe_api"])? && bare).into())
 }
 
 /// Compiles the probes for each kind of atomic instruction and checks the orderings in them.

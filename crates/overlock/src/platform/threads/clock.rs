@@ -71,7 +71,10 @@ fn reader() -> Reader {
         // SAFETY: stored below.
         return unsafe { core::mem::transmute::<*mut (), Reader>(known) };
     }
+    #[cfg(miri)]
+    let image = core::ptr::null();
     // SAFETY: the auxiliary vector of a process is the kernel's.
+    #[cfg(not(miri))]
     let image = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } as *const u8;
     // SAFETY: the vector names the vDSO, or nothing.
     let found = unsafe { vdso::function(image, NAME) };

@@ -80,7 +80,8 @@ pub(crate) fn wake(word: *const AtomicU32, most: i32, scope: Scope) {
     let operation = libc::FUTEX_WAKE | scope.flag();
     // SAFETY: FUTEX_WAKE does not access the word; a bad address is reported as EFAULT.
     unsafe {
-        syscall(libc::SYS_futex, [word.addr(), operation as usize, most as usize, 0, 0, 0]);
+        let word = word.expose_provenance();
+        syscall(libc::SYS_futex, [word, operation as usize, most as usize, 0, 0, 0]);
     }
 }
 

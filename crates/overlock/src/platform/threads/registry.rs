@@ -184,7 +184,8 @@ static WATCHED: AtomicBool = AtomicBool::new(false);
 static AT_LOAD: extern "C" fn() = watch_forks;
 
 extern "C" fn watch_forks() {
-    if WATCHED.load(Relaxed) {
+    // Under miri, no process forks.
+    if WATCHED.load(Relaxed) || cfg!(miri) {
         return;
     }
     // SAFETY: the handler is async-signal-safe, and stays valid as long as this code is loaded:

@@ -65,14 +65,37 @@ pub unsafe fn syscall(number: libc::c_long, args: [usize; 6]) -> isize {
     result
 }
 
+/// Makes system call `number`, by the functions that miri knows.
+///
+/// # Safety
+/// The arguments are valid for the call.
+#[cfg(miri)]
+pub unsafe fn syscall(number: libc::c_long, args: [usize; 6]) -> isize {
+    use core::ptr::{with_exposed_provenance as to, with_exposed_provenance_mut as to_mut};
+    let [a, b, c, d, ..] = args;
+    super::errno::keep_errno(|| match number {
+        // SAFETY: the caller's, for each call.
+        libc::SYS_sched_yield => unsafe { libc::sched_yield() as isize },
+        libc::SYS_clock_gettime => unsafe { libc::clock_gettime(a as _, to_mut(b)) as isize },
+        libc::SYS_nanosleep => unsafe { libc::nanosleep(to(a), to_mut(b)) as isize },
+        libc::SYS_getpid => unsafe { libc::getpid() as isize },
+        libc::SYS_futex => {
+            let (word, until) = (to::<u32>(a), to::<libc::timespec>(d));
+            let (operation, value) = (b as i32, c as u32);
+            let none = core::ptr::null::<u32>();
+            unsafe { libc::syscall(number, word, operation, value, until, none, u32::MAX) as isize }
+        }
+        _ => -libc::ENOSYS as isize,
+    })
+}
+
 /// Makes system call `number`, by libc.
 ///
 /// # Safety
 /// The arguments are valid for the call.
-#[cfg(not(all(
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    target_pointer_width = "64",
-    not(miri)
+#[cfg(not(any(
+    miri,
+    all(any(target_arch = "x86_64", target_arch = "aarch64"), target_pointer_width = "64")
 )))]
 pub unsafe fn syscall(number: libc::c_long, args: [usize; 6]) -> isize {
     use super::errno::{keep_errno, location};
