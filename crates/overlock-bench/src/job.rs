@@ -27,15 +27,18 @@ pub struct Shape {
     /// What the threads use the lock for.
     #[serde(default, skip_serializing_if = "is_default")]
     pub task: Task,
+    /// How many busy processes run beside.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub beside: u32,
 }
 
-fn is_default(task: &Task) -> bool {
-    *task == Task::default()
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl Default for Shape {
     fn default() -> Self {
-        Self { lengths: Lengths::Fixed, then_ns: None, uneven: 1, task: Task::default() }
+        Self { lengths: Lengths::Fixed, then_ns: None, uneven: 1, task: Task::default(), beside: 0 }
     }
 }
 
@@ -210,7 +213,9 @@ impl Job {
         let Profile { name, section_ns, think_ns, .. } = &self.profile;
         let contention = self.contention.map(|share| three(100.0 * share));
         let contention = contention.map_or_else(String::new, |c| format!(" (contention {c} %)"));
-        format!("{name}, cs {}, ncs {}{contention}", Nanos(*section_ns), Nanos(*think_ns))
+        let beside = overlock_results::row::beside(Some(self.shape.beside).filter(|of| *of > 0));
+        let [cs, ncs] = [*section_ns, *think_ns].map(Nanos);
+        format!("{name}, cs {cs}, ncs {ncs}{contention}{beside}")
     }
 }
 

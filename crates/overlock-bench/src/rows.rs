@@ -30,6 +30,7 @@ pub fn point_of(world: &str, has_host: bool, job: &Job, samples: Vec<Run>) -> Po
         then_ns: job.shape.then_ns,
         uneven: (!has_host).then_some(job.shape.uneven),
         task: Some(job.shape.task).filter(|task| *task != Task::default()),
+        beside: Some(job.shape.beside).filter(|count| *count > 0),
         ..Point::default()
     };
     if has_host {

@@ -8,6 +8,7 @@
 
 mod error;
 mod isolated;
+mod neighbours;
 mod run;
 mod sample;
 mod sched;
@@ -22,6 +23,7 @@ mod world;
 
 pub use error::Error;
 pub use isolated::{CHILD, Ended, obey, pairs, run};
+pub use neighbours::{NEIGHBOUR, compute};
 pub use run::RunSpec;
 pub use sample::spacing;
 pub use steps::Mix;

@@ -40,6 +40,9 @@ pub(crate) enum Command {
     BenchChild {
         spec: String,
     },
+    /// A busy process beside a run.
+    #[command(hide = true, name = "bench-neighbour")]
+    BenchNeighbour,
     /// Simulated runs, in their own process.
     #[command(hide = true, name = "sim-child")]
     SimChild,

@@ -59,6 +59,7 @@ pub fn main(added: &Added) -> ExitCode {
         Command::Reference(args) => reference::main(&args),
         Command::Completions(args) => extras::completions(&args, Cli::command()),
         Command::ManPages(args) => extras::man_pages(&args, Cli::command()),
+        Command::BenchNeighbour => overlock_bench::threads::compute(),
         Command::SimChild => overlock_worlds::obey().map(|()| Outcome::Fine),
         Command::BenchChild { spec } => {
             overlock_bench::threads::obey(&spec).map(|never| match never {}).map_err(Into::into)

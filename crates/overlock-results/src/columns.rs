@@ -24,6 +24,8 @@ pub const THREADS: &View = &[
     "stall",
     "write stall",
     "CPU/s",
+    "CPU/op",
+    "neighbours",
 ];
 /// Where the time of a lock went.
 pub const LOCK_TIME: &View = &[

@@ -12,7 +12,7 @@ mod relate;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use point::{Asked, Point};
+pub use point::{Asked, Point, beside};
 pub use program::{Choice, LIBC, NONE, PROCESS, Programs, SampleRow, StartUp};
 pub use relate::{geomeans, relate};
 
@@ -175,8 +175,18 @@ pub struct Pair {
 pub struct Summary {
     /// The lock.
     pub lock: String,
+    /// Beside how many busy processes, if any: each number has a summary of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<u32>,
     /// Geometric mean over the points of throughput over that of each point's best peer.
     pub of_best_peer: Option<Interval>,
+    /// The same of the points without any work: threads that only lock and unlock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bare_of_best_peer: Option<f64>,
+    /// The CPU time of the busy processes beside, as a share of what they have alone: the mean over
+    /// the points.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neighbours: Option<f64>,
     /// The point at which it did worst.
     pub worst: Option<Worst>,
     /// Nanoseconds of an uncontended pair.

@@ -79,6 +79,9 @@ pub struct Run {
     pub write_stall_ns: Option<u64>,
     /// CPU seconds used per second.
     pub cpu_s_per_s: f64,
+    /// The CPU time of busy processes beside the run, as a share of what they have alone.
+    #[serde(skip_serializing_if = "is_default")]
+    pub neighbours: Option<f64>,
     /// Events inside the lock.
     #[serde(skip_serializing_if = "is_default")]
     pub counters: BTreeMap<Name, u64>,

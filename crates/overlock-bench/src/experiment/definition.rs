@@ -105,6 +105,9 @@ pub struct Factors {
     /// For threads: what they use the lock for; by default `exclude`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<Task>,
+    /// For threads: how many busy processes run beside; by default none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<u32>,
     /// How many locks there are to choose from, by Zipf's law.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locks_count: Option<u32>,

@@ -143,12 +143,16 @@ impl Experiment {
             [] => vec![Task::default()],
             given => unique(given.iter().copied()),
         };
-        let with = |task| {
-            all.iter()
-                .cloned()
-                .map(move |(profile, shape, cpus)| (profile, Shape { task, ..shape }, cpus))
+        let besides = match &factors.beside[..] {
+            [] => vec![0],
+            given => unique(given.iter().copied()),
         };
-        Ok(tasks.into_iter().flat_map(with).collect())
+        let settings = tasks.into_iter().flat_map(|task| besides.iter().map(move |of| (task, *of)));
+        let with = |(task, beside)| {
+            let all = all.iter().cloned();
+            all.map(move |(profile, shape, cpus)| (profile, Shape { task, beside, ..shape }, cpus))
+        };
+        Ok(settings.flat_map(with).collect())
     }
 
     fn times(&self, over: f64) -> u32 {

@@ -4,6 +4,7 @@
 use crate::clock::Stamps;
 use crate::threads::Error;
 use crate::threads::isolated::{self, Ended};
+use crate::threads::neighbours::Neighbours;
 use crate::threads::run::RunSpec;
 use crate::threads::sample::spacing;
 use crate::threads::steps::Mix;
@@ -148,7 +149,9 @@ impl World for Threads {
     }
 
     fn run(&self, job: &Job, cancel: &AtomicBool) -> Result<Run, Failed> {
+        let neighbours = Neighbours::start(job.shape.beside)?;
         let sample = self.sample(self.spec(job), cancel)?;
+        let share = neighbours.share();
         let mut spent = None;
         // A log tells which thread held the lock: with readers, or waits for a condition, none or
         // several do.
@@ -158,7 +161,14 @@ impl World for Threads {
             let of = logged.spent.filter(|_| sample.ops_per_s > 0.0);
             spent = of.map(|of| Spent { speed: logged.ops_per_s / sample.ops_per_s, ..of });
         }
-        Ok(Run { spent, ..sample })
+        let mut run = Run { spent, neighbours: share, ..sample };
+        if let Some(share) = share {
+            // What the neighbours took is no disturbance.
+            let cpus = f64::from(job.shape.beside.min(self.pcpus()));
+            let took = share * cpus / f64::from(self.pcpus());
+            run.disturbance = (run.disturbance - took).max(0.0);
+        }
+        Ok(run)
     }
 
     fn pairs(
@@ -177,7 +187,7 @@ impl World for Threads {
 
     fn floor(&self, job: &Job) -> Option<Job> {
         let mut alone = Job { lock: FLOOR.into(), cpus: 1, logged: false, ..job.clone() };
-        (alone.shape.uneven, alone.host.seconds) = (1, FLOOR_SECONDS);
+        (alone.shape.uneven, alone.shape.beside, alone.host.seconds) = (1, 0, FLOOR_SECONDS);
         alone.shape.task = Task::default();
         Some(alone)
     }

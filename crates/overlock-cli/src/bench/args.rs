@@ -71,6 +71,12 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "NAME", conflicts_with = "read_share")]
     pub(super) workload: Option<String>,
 
+    /// For threads: beside how many busy processes to measure; 0 is none [default: 0 and, if no
+    /// points are named, as many as there are CPUs]
+    #[arg(long, value_delimiter = ',', value_name = "N,...")]
+    #[arg(value_parser = clap::value_parser!(u32).range(0..=1024))]
+    pub(super) beside: Vec<u32>,
+
     /// Length of each run in seconds
     #[arg(long, value_parser = |of: &str| seconds(of, 600.0))]
     pub(super) seconds: Option<f64>,
@@ -92,7 +98,7 @@ pub(crate) struct BenchArgs {
     pub(super) check: bool,
 
     /// Print the experiment as a file, and measure nothing
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(super) print: bool,
 
     /// For vCPUs: record who ran where for this long, for `overlock report`

@@ -31,7 +31,16 @@ pub(super) fn experiments(args: &BenchArgs, added: &Added) -> Result<Vec<Experim
         (true, true) => tour(kind, args.check, added).iter().map(PathBuf::from).collect(),
         (true, false) => return Ok(vec![described(args, kind, added)?]),
     };
-    names.iter().map(|name| read(name, added)).map(|read| Ok(with(args, read?))).collect()
+    let both = args.names_no_point() && args.experiments.is_empty();
+    let both = both && kind == "threads" && args.beside.is_empty() && !args.check;
+    let of = |name: &PathBuf| {
+        let mut experiment = with(args, read(name, added)?);
+        if both {
+            experiment.factors.beside = vec![0, overlock_programs::allowed_cpus()];
+        }
+        Ok(experiment)
+    };
+    names.iter().map(of).collect()
 }
 
 /// What is measured in a world if nothing is asked for.
@@ -139,6 +148,9 @@ fn with(args: &BenchArgs, mut experiment: Experiment) -> Experiment {
     }
     if !args.lengths.is_empty() {
         experiment.factors.lengths.clone_from(&args.lengths);
+    }
+    if !args.beside.is_empty() {
+        experiment.factors.beside.clone_from(&args.beside);
     }
     experiment.host.seconds = args.seconds.unwrap_or(experiment.host.seconds);
     experiment.host.runs = args.runs.unwrap_or(experiment.host.runs);

@@ -4,7 +4,7 @@
 use crate::table::Table;
 use overlock_bench::World;
 use overlock_results::columns::{self, Column, View};
-use overlock_results::row::Point;
+use overlock_results::row::{Point, beside};
 use overlock_results::units::{Nanos, count, three, time};
 use overlock_results::{NO_POLICY, stats};
 
@@ -97,7 +97,7 @@ fn line(points: &[Point], is_first: bool) -> String {
         let text = point.of_best_peer.map_or_else(|| "-".into(), |of| format!("{:.2}", of.median));
         cell(&point.lock, text, point.lock.len().max(4) + 2);
     }
-    let line = format!("{line}  {}", point.shape());
+    let line = format!("{line}  {}{}", point.shape(), beside(point.beside));
     if is_first { format!("Share of the best peer's throughput\n{header}\n{line}") } else { line }
 }
 

@@ -57,7 +57,7 @@ fn the_reference_knows_every_field_of_a_comparison() {
 #[test]
 fn the_reference_knows_every_field_of_threads() {
     let factors = "locks = ['hybrid', 'parking-lot']\ncpus = [2]\nthen_ns = [1000, 0]\n\
-                   uneven = 2\nlocks_count = 3\nsection_ns = [100]\nthink_ns = [0]";
+                   uneven = 2\nlocks_count = 3\nbeside = [0, 1]\nsection_ns = [100]\nthink_ns = [0]";
     let (_folder, path) = experiment(factors, "pcpus = 0\nseconds = 0.02\nruns = 1");
     let kinds = ["run", "pair", "point", "summary", "advice", "check"];
     knows(&said(&["bench", &path, "--explain", "--check", "--json"]), &kinds);

@@ -119,6 +119,10 @@ columns! {
         "unfair" Share "the share of acquisitions that overtook a queue" => |p| p.unfair_share;
         "CPU/s" Hundredths "CPU seconds used in a second: the price of waiting"
             => |p| Some(p.cpu_s_per_s).filter(|used| *used > 0.0);
+        "CPU/op" Time "CPU time of all threads for an operation, work and waiting together"
+            => |p| Some(1e9 * p.cpu_s_per_s / p.ops()).filter(|ns| ns.is_finite() && *ns > 0.0);
+        "neighbours" Share "CPU time of the busy processes beside, of what they have alone"
+            => |p| p.neighbours;
         "spin/s" Hundredths "CPU seconds in a second that went into waiting for locks"
             => |p| p.spin_s_per_s;
         "steal/s" Hundredths

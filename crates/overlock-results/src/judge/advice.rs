@@ -9,7 +9,7 @@
 
 use crate::Run;
 use crate::judge::recommend::{self, Candidate, cannot_starve};
-use crate::row::{Advice, Point, Row, Summary};
+use crate::row::{Advice, Point, Row, Summary, beside};
 use crate::stats::{self, CONFIDENCE, STALL_NS};
 use crate::units::{three, time};
 
@@ -17,17 +17,24 @@ use crate::units::{three, time};
 const FAIR: f64 = 0.5;
 
 /// Applies the rule to all locks that were measured at every point, if there are at least two.
+///
+/// Beside busy processes the scheduler itself makes threads wait for slices, so there no lock is
+/// out for its stalls.
 pub fn advice(rows: &[Row], lines: &[Summary]) -> Option<Advice> {
-    if lines.len() < 2 {
+    let setting = lines.first()?.beside;
+    let (first, rest): (Vec<_>, Vec<_>) = lines.iter().partition(|line| line.beside == setting);
+    if first.len() < 2 {
         return None;
     }
-    let is_calm = |line: &Summary| line.calm_stall_ns <= STALL_NS && line.calm_jain >= FAIR;
-    let some_are_calm = lines.iter().any(is_calm);
-    let left = lines.iter().filter(|line| !some_are_calm || is_calm(line));
+    let is_calm = |line: &Summary| {
+        line.beside.is_some() || line.calm_stall_ns <= STALL_NS && line.calm_jain >= FAIR
+    };
+    let some_are_calm = first.iter().any(|line| is_calm(line));
+    let left = first.iter().filter(|line| !some_are_calm || is_calm(line));
     let candidates: Vec<Candidate<'_>> = left.filter_map(|line| candidate(line, rows)).collect();
     let ties = recommend::choose(&candidates);
     let (chosen, ties) = ties.split_first()?;
-    let line = lines.iter().find(|line| line.lock == chosen.lock)?;
+    let line = first.iter().find(|line| line.lock == chosen.lock)?;
     let rounds = chosen.scores.len();
     let verdict = stats::coverage(rounds) >= CONFIDENCE;
     let can_starve = ties.iter().filter(|of| !of.cannot_starve).map(|of| of.lock);
@@ -43,6 +50,9 @@ pub fn advice(rows: &[Row], lines: &[Summary]) -> Option<Advice> {
             figures(line)
         )
     };
+    for other in rest.iter().filter(|other| other.lock == line.lock) {
+        sentence += &format!(" B{}: {}", &beside(other.beside)[", b".len()..], figures(other));
+    }
     if !ties.is_empty() {
         sentence += &format!(" It ties with {}", ties.join(", "));
         sentence += &match can_starve.len() {
@@ -51,39 +61,59 @@ pub fn advice(rows: &[Row], lines: &[Summary]) -> Option<Advice> {
             _ => format!("; of these {} can starve a thread.", can_starve.join(" and ")),
         };
     }
-    sentence += &passed_over(line, lines, some_are_calm, is_calm);
+    sentence += &better_at(line, &first);
+    for other in rest.iter().filter(|other| other.lock == line.lock) {
+        let all: Vec<_> = rest.iter().copied().filter(|one| one.beside == other.beside).collect();
+        sentence += &better_at(other, &all);
+    }
+    if !some_are_calm {
+        sentence += " No lock kept every thread going.";
+    }
     Some(Advice { lock: line.lock.clone(), verdict, ties, sentence })
 }
 
-/// Explains why the fastest lock is not the one to use, if it isn't.
-fn passed_over(
-    chosen: &Summary,
-    lines: &[Summary],
-    some_are_calm: bool,
-    is_calm: impl Fn(&Summary) -> bool,
-) -> String {
-    if !some_are_calm {
-        return " No lock kept every thread going.".into();
-    }
-    let share = |line: &Summary| line.of_best_peer.map_or(0.0, |ratio| ratio.median);
-    match lines.first() {
-        Some(fastest) if fastest.lock != chosen.lock && share(fastest) > share(chosen) => {
-            let how = if is_calm(fastest) { "" } else { "starves threads: " };
-            let (stall_ns, jain, with) = if fastest.calm_stall_ns > 0.0 {
-                (fastest.calm_stall_ns, fastest.calm_jain, " with up to 16 threads")
-            } else {
-                (fastest.longest_stall_ns, fastest.worst_jain, "")
-            };
-            format!(
-                " {} is faster on average ({}x), but {how}its longest stall is {} and its worst \
-                 Jain index {jain:.2}{with}.",
-                fastest.lock,
-                three(share(fastest)),
-                time(stall_ns),
-            )
+/// Names the locks that are better at something than the chosen one, and what they pay for it.
+fn better_at(chosen: &Summary, all: &[&Summary]) -> String {
+    /// What is closer is as good, by a share.
+    const CLOSE: f64 = 0.03;
+    type Measure = (fn(&Summary) -> Option<f64>, fn(&Summary) -> String);
+    const MEASURES: [Measure; 4] = [
+        (share, |of| format!("is faster ({}x)", three(share(of).unwrap_or(0.0)))),
+        (
+            |of| Some(-of.longest_stall_ns),
+            |of| format!("has shorter stalls (at most {})", time(of.longest_stall_ns)),
+        ),
+        (|of| Some(of.worst_jain), |of| format!("is fairer (Jain {:.2})", of.worst_jain)),
+        (
+            |of| of.neighbours,
+            |of| format!("leaves neighbours more ({:.0} %)", 100.0 * of.neighbours.unwrap_or(0.0)),
+        ),
+    ];
+    let mut better: Vec<(&Summary, Vec<String>)> = Vec::new();
+    for (measure, name) in MEASURES {
+        let others = all.iter().filter_map(|of| Some((measure(of)?, *of)));
+        let best = others.max_by(|a, b| a.0.total_cmp(&b.0));
+        let Some((own, (most, of))) = measure(chosen).zip(best) else { continue };
+        if most - own > CLOSE * own.abs() {
+            match better.iter_mut().find(|(lock, _)| lock.lock == of.lock) {
+                Some((_, what)) => what.push(name(of)),
+                None => better.push((of, vec![name(of)])),
+            }
         }
-        _ => String::new(),
     }
+    let told = better.into_iter().map(|(of, what)| {
+        let pays = share(of).filter(|own| Some(*own) < share(chosen));
+        let pays = pays.map(|own| format!(", at {}x", three(own)));
+        format!("{} {}{}", of.lock, what.join(", "), pays.unwrap_or_default())
+    });
+    let told: Vec<String> = told.collect();
+    let place = beside(chosen.beside);
+    if told.is_empty() { String::new() } else { format!(" Others{place}: {}.", told.join("; ")) }
+}
+
+/// Throughput over that of the best peer.
+fn share(line: &Summary) -> Option<f64> {
+    Some(line.of_best_peer?.median)
 }
 
 fn figures(line: &Summary) -> String {
@@ -97,11 +127,12 @@ fn figures(line: &Summary) -> String {
         _ => String::new(),
     };
     text += &format!(
-        "no thread stalled longer than {}, worst Jain index {:.2}.",
+        "no thread stalled longer than {}, worst Jain index {:.2}",
         time(line.longest_stall_ns),
         line.worst_jain
     );
-    text
+    let kept = line.neighbours.map(|share| format!(", neighbours kept {:.0} %", 100.0 * share));
+    text + &kept.unwrap_or_default() + "."
 }
 
 fn candidate<'a>(line: &'a Summary, rows: &[Row]) -> Option<Candidate<'a>> {
@@ -189,24 +220,32 @@ mod tests {
         let short = [("std", FAST, 30.0, EVEN), ("pthread", SLOW, 1.0, EVEN)];
         let advice = advise(&results(&short));
         assert_eq!((&*advice.lock, advice.verdict), ("pthread", true));
-        assert!(advice.sentence.contains("std is faster on average"), "{advice:?}");
+        assert!(advice.sentence.contains("std is faster ("), "{advice:?}");
         let alike = [("std", FAST, 1.0, EVEN), ("pthread", SLOW, 1.0, EVEN)];
         assert_eq!(advise(&results(&alike)).lock, "std");
     }
 
     #[test]
-    fn where_all_points_have_many_threads_their_stalls_are_named() {
-        let mut many = results(&[("std", FAST, 60.0, EVEN), ("pthread", SLOW, 1.0, EVEN)]);
-        for row in &mut many {
+    fn beside_busy_processes_each_lock_is_summed_up_apart_and_who_is_better_is_named() {
+        let quiet = results(&[("std", FAST, 1.0, EVEN), ("pthread", SLOW, 1.0, EVEN)]);
+        let mut busy = results(&[("std", SLOW, 90.0, EVEN), ("pthread", FAST, 90.0, EVEN)]);
+        for row in &mut busy {
             if let Row::Point(point) = row {
-                point.cpus = Some(32);
+                point.beside = Some(2);
+                point.neighbours = Some(if point.lock == "std" { 0.7 } else { 0.3 });
             }
         }
-        let lines = summaries(&many);
-        let sentence = passed_over(&lines[1], &lines, true, |_| true);
-        assert!(sentence.contains("std is faster on average"), "{sentence}");
-        assert!(sentence.contains("stall is 60"), "{sentence}");
-        assert!(!sentence.contains("16 threads"), "{sentence}");
+        let rows = [quiet, busy].concat();
+        let lines = summaries(&rows);
+        let told: Vec<_> = lines.iter().map(|line| (line.beside, &*line.lock)).collect();
+        let sorted = [(None, "std"), (None, "pthread"), (Some(2), "pthread"), (Some(2), "std")];
+        assert_eq!(told, sorted);
+        let sentence = advise(&rows).sentence;
+        for part in
+            ["Beside 2 busy processes: ", "kept 70 %", "Others, beside 2 busy processes: pthread"]
+        {
+            assert!(sentence.contains(part), "{part}: {sentence}");
+        }
     }
 
     #[test]
@@ -224,8 +263,7 @@ mod tests {
         let starved = [("std", &[1e9; 6][..], 60.0, EVEN), ("pthread", SLOW, 1.0, EVEN)];
         let advice = advise(&results(&starved));
         assert_eq!(advice.lock, "pthread");
-        assert!(advice.sentence.contains("std is faster on average"), "{advice:?}");
-        assert!(advice.sentence.contains("starves threads"), "{advice:?}");
+        assert!(advice.sentence.contains("std is faster ("), "{advice:?}");
     }
 
     #[test]

@@ -6,9 +6,21 @@ use crate::judge::check::CALM_THREADS;
 use crate::row::{Point, Row, Summary, Worst, geomeans};
 use crate::stats::{Interval, geomean, median, unique};
 
-/// Summarises every lock that was measured at all points of threads, the fastest first.
+/// Summarises every lock that was measured at all points of threads: first a quiet machine, then
+/// beside busy processes, each with the fastest first.
 pub fn summaries(rows: &[Row]) -> Vec<Summary> {
     let points: Vec<Point> = rows.iter().filter_map(Row::point).cloned().collect();
+    let mut settings = unique(points.iter().map(|point| point.beside));
+    settings.sort_unstable();
+    let of = |beside| {
+        let points = points.iter().filter(|point| point.beside == beside).cloned();
+        setting(&points.collect::<Vec<_>>(), rows)
+    };
+    settings.into_iter().flat_map(of).collect()
+}
+
+/// The summaries of the points beside as many busy processes.
+fn setting(points: &[Point], rows: &[Row]) -> Vec<Summary> {
     let pair_ns = |name: &str| {
         rows.iter().find_map(|row| match row {
             Row::Pair(pair) if pair.lock == name => Some(pair.ns?.median),
@@ -19,7 +31,7 @@ pub fn summaries(rows: &[Row]) -> Vec<Summary> {
     let names = unique(points.iter().map(|point| point.lock.clone()));
     let most = names.iter().map(|name| of(name)).max().unwrap_or(0);
     let whole = names.iter().filter(|name| of(name) == most);
-    let mut all: Vec<Summary> = whole.map(|name| line(name, &points, pair_ns(name))).collect();
+    let mut all: Vec<Summary> = whole.map(|name| line(name, points, pair_ns(name))).collect();
     let key = |line: &Summary| line.of_best_peer.map_or(0.0, |ratio| ratio.median);
     all.sort_by(|a, b| key(b).total_cmp(&key(a)));
     all
@@ -44,10 +56,17 @@ fn line(name: &str, points: &[Point], pair_ns: Option<f64>) -> Summary {
     };
     let jain = |of: &[&Point]| of.iter().filter_map(|point| point.jain).fold(1.0, f64::min);
     let worst = own.iter().filter_map(|point| {
-        Some(Worst { ratio: point.of_best_peer?.median, point: point.place() })
+        Some(Worst { ratio: point.of_best_peer?.median, point: point.place_itself() })
     });
+    let bare = own.iter().filter(|point| (point.cs_ns, point.ncs_ns) == (Some(0), Some(0)));
+    let bare = bare.filter_map(|point| Some(point.of_best_peer?.median)).collect::<Vec<_>>();
+    let neighbours = own.iter().filter_map(|point| point.neighbours).collect::<Vec<_>>();
+    let mean = neighbours.iter().sum::<f64>() / neighbours.len() as f64;
     Summary {
         lock: name.to_owned(),
+        beside: own.first().and_then(|point| point.beside),
+        bare_of_best_peer: geomean(&bare),
+        neighbours: (!neighbours.is_empty()).then_some(mean),
         of_best_peer: Interval::of(&geomeans(name, points)),
         worst: worst.min_by(|a, b| a.ratio.total_cmp(&b.ratio)),
         pair_ns,

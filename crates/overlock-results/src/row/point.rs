@@ -55,6 +55,9 @@ pub struct Point {
     /// What the threads used the lock for, if not only to exclude one another.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<Task>,
+    /// How many busy processes ran beside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beside: Option<u32>,
     /// Whether the lock could halt: false for native ones, and for those switched off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paravirtual: Option<bool>,
@@ -95,6 +98,9 @@ pub struct Point {
     pub write_stall_ns: Option<u64>,
     /// CPU seconds used in a second.
     pub cpu_s_per_s: f64,
+    /// The CPU time of busy processes beside, as a share of what they have alone; a median.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub neighbours: Option<f64>,
     /// Events in the lock, of all runs together.
     pub counters: BTreeMap<Name, u64>,
     /// Probability that an interval of this row covers its true median.
@@ -260,6 +266,7 @@ impl Point {
         self.longest_stall_ns = Some(whole(worst(&Run::stall_ns)));
         self.write_stall_ns = runs.iter().filter_map(|run| run.write_stall_ns).max();
         self.cpu_s_per_s = mid(&|run| run.cpu_s_per_s);
+        self.neighbours = median(&runs.iter().filter_map(|run| run.neighbours).collect::<Vec<_>>());
         self.counters = sums(runs, |run| &run.counters);
         self.interval_coverage = coverage(runs.len());
         self.steal = mid(&|run| run.steal);
@@ -378,6 +385,11 @@ impl Point {
     /// What threads do here, for people.
     #[must_use]
     pub fn place(&self) -> String {
+        self.place_itself() + &beside(self.beside)
+    }
+
+    /// [`place`](Self::place), without what runs beside.
+    pub(crate) fn place_itself(&self) -> String {
         let cpus = self.cpus.unwrap_or(0);
         let plural = if cpus == 1 { "" } else { "s" };
         let [cs, ncs] = [self.cs_ns, self.ncs_ns].map(|ns| Nanos(ns.unwrap_or(0)));
@@ -418,8 +430,20 @@ impl Point {
             let Self { workload, cs_ns, ncs_ns, contention, then_ns, .. } = point;
             (workload.clone(), *cs_ns, *ncs_ns, *contention, *then_ns, point.pcpus)
         };
-        let shape = |point: &Self| (point.lengths, point.locks_count, point.uneven, point.task);
+        let shape = |point: &Self| {
+            (point.lengths, point.locks_count, point.uneven, point.task, point.beside)
+        };
         self.world == other.world && group(self) == group(other) && shape(self) == shape(other)
+    }
+}
+
+/// Names busy processes, for people.
+#[must_use]
+pub fn beside(count: Option<u32>) -> String {
+    match count {
+        None => String::new(),
+        Some(1) => ", beside 1 busy process".into(),
+        Some(count) => format!(", beside {count} busy processes"),
     }
 }
 
