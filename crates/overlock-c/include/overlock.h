@@ -22,7 +22,7 @@
  * |                   |                                               |       | which any may die      |
  *
  * ol_rwlock_t is for many readers or one writer, ol_cond_t to wait for a condition under an ol_mutex_t. They
- * are 16 and 8 bytes, and otherwise like the locks.
+ * are 4 and 8 bytes, and otherwise like the locks.
  *
  * Each lock but ol_robust_t is 4 bytes, and zero bytes are an unlocked lock: static memory, calloc and
  * fresh mappings need no initialiser. No lock needs destruction.
@@ -424,11 +424,9 @@ OL_INLINE void ol_shared_unlock(ol_shared_t *lock)
 
 /* ---- Readers and writers, conditions -------------------------------------------------------------
  *
- * ol_rwlock_t: many readers or one writer. Waiting readers and writers stand in one queue, whose head is passed
- * by running threads for a bounded time: neither starves. While no writer is about, each reader writes only a
- * cache line of its own thread (x86-64, glibc 2.35 or later), and the next writer pays for that. A thread that
- * reads already and reads once more calls ol_rwlock_rdlock_again: ol_rwlock_rdlock may wait for a writer that
- * waits for it.
+ * ol_rwlock_t: many readers or one writer. Where both readers and writers wait, they take turns: neither starve.
+ * A thread that reads already and reads once more calls ol_rwlock_rdlock_again: ol_rwlock_rdlock may wait for a
+ * writer that waits for it.
  *
  * ol_cond_t: all its waiters use the same mutex. The thread that has slept longest is woken first; a
  * broadcast wakes all at once. A wait may return 0 without a signal, so it stands in a loop. No wait is a
@@ -440,10 +438,10 @@ OL_INLINE void ol_shared_unlock(ol_shared_t *lock)
  * CLOCK_REALTIME is set forward during a wait, the wait ends when it would have ended before.
  */
 
-typedef struct { uint32_t word, queue, readers, until; } ol_rwlock_t;
+typedef struct { uint32_t word; } ol_rwlock_t;
 typedef struct { uint32_t words[8]; } ol_cond_t;
 
-#define OL_RWLOCK_INIT { 0, 0, 0, 0 }
+#define OL_RWLOCK_INIT { 0 }
 #define OL_COND_INIT { { 0, 0, 0, 0, 0, 0, 0, 0 } }
 
 /* CLOCK_MONOTONIC and clockid_t as Linux defines them: strict C11 hides both. */

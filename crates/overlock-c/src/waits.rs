@@ -4,7 +4,7 @@
 use core::ffi::c_int;
 
 use libc::{CLOCK_MONOTONIC, EBUSY, ETIMEDOUT, clockid_t};
-use overlock::platform::{Biased, Platform, Threads};
+use overlock::platform::{Platform, Threads};
 use overlock::{RawCondvar, RawLock, RawRwLock, RawTimedLock};
 
 use crate::counters::CLocks;
@@ -13,11 +13,11 @@ use crate::deadline;
 /// `ol_mutex_t`.
 type Mutex = overlock::Hybrid<Threads, CLocks>;
 /// `ol_rwlock_t`.
-pub type RwLock = RawRwLock<Threads, CLocks, Biased>;
+pub type RwLock = RawRwLock<Threads, CLocks>;
 /// `ol_cond_t`.
 pub type Cond = RawCondvar<Threads, CLocks>;
 
-const _: () = assert!(size_of::<RwLock>() == 16 && align_of::<RwLock>() == 4);
+const _: () = assert!(size_of::<RwLock>() == 4 && align_of::<RwLock>() == 4);
 const _: () = assert!(size_of::<Cond>() == 32 && align_of::<Cond>() == 4);
 
 /// Waits for a lock by `wait`, which returns whether it has it, until `clock` has reached a time.

@@ -4,8 +4,7 @@
 use std::time::{Duration, Instant};
 
 use overlock::Hybrid;
-use overlock::counters::Uncounted;
-use overlock::platform::{Biased, Threads};
+use overlock::platform::Threads;
 
 use crate::deadline::at;
 
@@ -23,10 +22,9 @@ pub struct RawMutex(pub(crate) Hybrid<Threads>);
 #[derive(Debug)]
 pub struct RawFairMutex(Hybrid<Threads>);
 
-/// The raw lock of an [`RwLock`](crate::RwLock): 16 bytes. While no writer is about, its readers
-/// share no cache line, where the system has restartable sequences.
+/// The raw lock of an [`RwLock`](crate::RwLock): four bytes.
 #[derive(Debug)]
-pub struct RawRwLock(overlock::RawRwLock<Threads, Uncounted, Biased>);
+pub struct RawRwLock(overlock::RawRwLock<Threads>);
 
 /// Implements a trait of `lock_api` by calls of the lock inside.
 macro_rules! raw {

@@ -85,7 +85,6 @@ mod operations;
 mod passed_on;
 mod platform;
 mod process;
-mod reading;
 mod real;
 mod rwlock;
 mod shared;

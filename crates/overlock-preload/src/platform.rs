@@ -123,6 +123,11 @@ unsafe impl Platform for Process {
         Threads::wait(word, expected, deadline_ns);
     }
 
+    fn wait_as(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>, classes: u32) {
+        longest::halts();
+        Threads::wait_as(word, expected, deadline_ns, classes);
+    }
+
     fn kick(word: *const AtomicU32, cpu: Cpu) {
         Threads::kick(word, cpu);
     }
@@ -133,6 +138,14 @@ unsafe impl Platform for Process {
 
     fn kick_every(word: *const AtomicU32) {
         Threads::kick_every(word);
+    }
+
+    fn kick_any_of(word: *const AtomicU32, classes: u32) {
+        Threads::kick_any_of(word, classes);
+    }
+
+    fn kick_every_of(word: *const AtomicU32, classes: u32) {
+        Threads::kick_every_of(word, classes);
     }
 
     #[inline]

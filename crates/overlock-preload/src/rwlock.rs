@@ -5,7 +5,7 @@
 //!
 //! | byte | glibc | here |
 //! |---|---|---|
-//! | 0 | `__readers`, `__writers` | the lock: a word of readers and writer, and a queue of waiters |
+//! | 0 | `__readers` | the lock |
 //! | 20 | `__pad4` | the process whose threads may wait for it |
 //! | 24 | `__cur_writer` | the same: the kernel's number of the thread that writes, or 0 |
 //! | 28 | `__shared` | the same: processes share it |
@@ -17,19 +17,10 @@
 //!
 //! # Who goes first
 //!
-//! Waiting readers and writers are served in the order of their arrival, whatever the kind, and
-//! running ones may pass a bounded number of times. libc's default kind lets readers starve
-//! writers; POSIX leaves that open.
-//!
-//! What the default kind promises is that a thread which reads may read again, even if a writer
-//! waits. So each thread keeps the locks that it reads (`reading.rs`), and reads those again past
-//! waiting writers. The kind that prefers writers, `PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP`,
-//! does not promise it, and a thread that reads twice may wait for a writer that waits for it.
-//!
-//! Programs rely on more: a thread that reads waits until *another* reads, too (glibc's own
-//! tst-rwlock16). No record shows that. So a reader of the default kind that has waited for
-//! [`PATIENCE_NS`] passes waiting writers; the next one waits for as long again. Only readers whose
-//! sections are longer than that, and always overlap, can still starve a writer.
+//! As under glibc, the kind decides. The default kind prefers readers: they pass writers that wait,
+//! and only readers that never leave the lock free starve a writer. Of the kind that prefers
+//! writers, `PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP`, a reader waits behind a writer that
+//! waits; where both wait for a writer to leave, readers and writers take turns.
 //!
 //! # After a fork
 //!
@@ -42,17 +33,17 @@
 //!
 //! # Limits
 //!
-//! * `tryrdlock` fails while a writer waits, unless the thread reads already.
-//! * A lock that one thread reads and another unlocks stays in the record of the first, which then
-//!   passes writers that wait for it.
-//! * POSIX gives a signal handler no right to leave a wait. One that jumps out of it ends the
-//!   process with a message; one that ends the thread leaves the lock unusable.
+//! * A lock that is read 2^29 - 3 times is read no more: `EAGAIN`, as in glibc at half that number.
+//! * POSIX gives a signal handler no right to leave a wait. If one jumps out of it, readers that
+//!   wait behind the writer that it was may wait for some milliseconds more.
 //! * No call is a cancellation point, as in glibc.
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use libc::{EBUSY, EDEADLK, EINVAL, ETIMEDOUT, c_int, clockid_t, pthread_rwlock_t, timespec};
+use libc::{
+    EAGAIN, EBUSY, EDEADLK, EINVAL, ETIMEDOUT, c_int, clockid_t, pthread_rwlock_t, timespec,
+};
 use overlock::platform::{Platform as _, maps};
 use overlock::{RawLock, RawRwLock, RawTimedLock};
 
@@ -65,7 +56,7 @@ use crate::{choice, real, thread};
 #[repr(C)]
 struct RwLock {
     lock: RawRwLock<Process, Preload>,
-    unused: [u32; 3],
+    unused: [u32; 4],
     stamp: AtomicU32,
     writer: AtomicU32,
     shared: AtomicU32,
@@ -81,19 +72,16 @@ const _: () = assert!(core::mem::offset_of!(RwLock, kind) == 48);
 /// `PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP`.
 const NOT_RECURSIVE: u32 = 2;
 
-/// How long a reader lets waiting writers go first: long against the sections of programs for which
-/// the order matters, short for a person who waits for one that would else hang.
-const PATIENCE_NS: u64 = 100_000_000;
-
 /// In a stamp: a thread of the process removes the waiters of another.
 const CLEANING: u32 = 1 << 31;
 
 /// What a thread wants.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Want {
+    /// To read, unless a writer holds the lock.
     Read,
-    /// It may be reading already.
-    ReadAgain,
+    /// To read, unless a writer holds the lock or waits for it.
+    ReadLast,
     Write,
 }
 
@@ -123,23 +111,16 @@ impl RwLock {
         self.lock.is_locked() && self.writer.load(Relaxed) == thread::tid()
     }
 
-    /// Whether its kind lets a thread that reads read again although a writer waits.
-    fn is_recursive(&self) -> bool {
-        self.kind.load(Relaxed) != NOT_RECURSIVE
-    }
-
-    /// How a reader must take it.
+    /// How a reader takes it.
     fn reads(&self) -> Want {
-        let again = self.is_recursive() && thread::this().reading.may_include(self.address());
-        if again { Want::ReadAgain } else { Want::Read }
+        if self.kind.load(Relaxed) == NOT_RECURSIVE { Want::ReadLast } else { Want::Read }
     }
 
     /// Records that the caller has taken the lock.
     #[inline(always)]
     fn taken(&self, want: Want) -> c_int {
-        match want {
-            Want::Write => self.writer.store(thread::tid(), Relaxed),
-            Want::Read | Want::ReadAgain => thread::this().reading.begin(self.address()),
+        if want == Want::Write {
+            self.writer.store(thread::tid(), Relaxed);
         }
         0
     }
@@ -147,10 +128,17 @@ impl RwLock {
     #[inline(always)]
     fn try_take(&self, want: Want) -> bool {
         match want {
-            Want::Read => self.lock.try_lock_shared(),
-            Want::ReadAgain => self.lock.try_lock_shared_recursive(),
+            Want::Read => self.lock.try_lock_shared_recursive(),
+            Want::ReadLast => self.lock.try_lock_shared(),
             Want::Write => self.lock.try_lock(),
         }
+    }
+
+    /// What to report of an acquisition that has failed for this reason, or because the lock can't
+    /// count more readers.
+    #[cold]
+    fn error(&self, want: Want, reason: c_int) -> c_int {
+        if want != Want::Write && self.lock.is_full() { EAGAIN } else { reason }
     }
 
     /// Takes the lock, unless `CLOCK_MONOTONIC` reaches `deadline_ns` first.
@@ -160,40 +148,23 @@ impl RwLock {
         if !self.may_wait() {
             return self.poll(want, deadline_ns);
         }
-        if want == Want::Read && self.is_recursive() {
-            let patience_ns = Process::now_ns().saturating_add(PATIENCE_NS);
-            let at = deadline_ns.map_or(patience_ns, |at| at.min(patience_ns));
-            return match self.lock.try_lock_shared_until(at) {
-                true => 0,
-                false => self.wait(Want::ReadAgain, deadline_ns),
-            };
-        }
-        let taken = match (want, deadline_ns) {
-            (Want::Read, None) => {
-                self.lock.lock_shared();
-                true
-            }
-            (Want::ReadAgain, None) => {
-                self.lock.lock_shared_recursive();
-                true
-            }
-            (Want::Write, None) => {
-                self.lock.lock();
-                true
-            }
-            (Want::Read, Some(at)) => self.lock.try_lock_shared_until(at),
-            (Want::ReadAgain, Some(at)) => self.lock.try_lock_shared_recursive_until(at),
-            (Want::Write, Some(at)) => self.lock.try_lock_until(at),
+        let at = deadline_ns.unwrap_or(u64::MAX);
+        let taken = match want {
+            Want::Read => self.lock.try_lock_shared_recursive_until(at),
+            Want::ReadLast => self.lock.try_lock_shared_until(at),
+            Want::Write => self.lock.try_lock_until(at),
         };
-        if taken { 0 } else { ETIMEDOUT }
+        if taken { 0 } else { self.error(want, ETIMEDOUT) }
     }
 
-    /// Takes the lock outside its queue, which would name threads of several processes.
+    /// Takes the lock without halting on its word, where no thread of another process is kicked.
     fn poll(&self, want: Want, deadline_ns: Option<u64>) -> c_int {
         let mut poll = Poll::new();
         while !self.try_take(want) {
-            if deadline_ns.is_some_and(|at| Process::now_ns() >= at) {
-                return ETIMEDOUT;
+            let is_late = deadline_ns.is_some_and(|at| Process::now_ns() >= at);
+            let error = self.error(want, if is_late { ETIMEDOUT } else { 0 });
+            if error != 0 {
+                return error;
             }
             poll.sleep();
         }
@@ -221,9 +192,9 @@ impl RwLock {
                 .compare_exchange(stamp, process | CLEANING, Relaxed, Relaxed)
                 .is_ok()
             {
-                // SAFETY: the threads that waited are another process's, and none of this one
-                // waits before it has seen the stamp.
-                unsafe { self.lock.forget_waiters() };
+                // The threads that waited are another process's, and none of this one waits before
+                // it has seen the stamp.
+                self.lock.without_waiters();
                 // ORDERING: Release → the Acquire above.
                 self.stamp.store(process, Release);
                 return true;
@@ -263,7 +234,7 @@ impl RwLock {
     }
 
     fn try_lock(&self, want: Want) -> c_int {
-        if self.try_take(want) { self.taken(want) } else { EBUSY }
+        if self.try_take(want) { self.taken(want) } else { self.error(want, EBUSY) }
     }
 
     #[inline(always)]
@@ -274,7 +245,6 @@ impl RwLock {
             // to trust that.
             unsafe { self.lock.unlock() };
         } else if self.lock.is_locked_at_all() {
-            thread::this().reading.end(self.address());
             // SAFETY: likewise of a reader.
             unsafe { self.lock.unlock_shared() };
         }

@@ -18,10 +18,6 @@ struct overlock_thread {
 	uint32_t woken;
 	const void *at_gate;
 	uint64_t waits_since;
-	struct {
-		uint32_t count;
-		uintptr_t locks[4];
-	} reading;
 };
 
 __attribute__((visibility("hidden"), tls_model("initial-exec"))) __thread struct overlock_thread overlock_thread;

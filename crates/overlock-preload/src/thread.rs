@@ -12,8 +12,6 @@ use core::sync::atomic::{AtomicIsize, AtomicU32, Ordering::Relaxed};
 
 use overlock::platform::syscall::syscall;
 
-use crate::reading::Reading;
-
 /// The record of a thread: `struct overlock_thread` in thread.c.
 #[repr(C)]
 pub(crate) struct Thread {
@@ -36,8 +34,6 @@ pub(crate) struct Thread {
     /// When it first gave its processor up in the present wait, in nanoseconds; or zero: see
     /// [`longest`](crate::longest).
     pub(crate) waits_since: Cell<u64>,
-    /// The read-write locks that it reads.
-    pub(crate) reading: Reading,
 }
 
 /// Returns the record of the calling thread.

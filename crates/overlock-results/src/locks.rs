@@ -39,7 +39,7 @@ pub const HAND_OVER: &str = "hand-over";
 
 /// Our read-write locks: with readers that share no cache line, and with a count of readers. They
 /// exist where threads are, and on simulated hosts.
-pub const READ_WRITE: [&str; 2] = ["rwlock", "rwlock-unbiased"];
+pub const READ_WRITE: [&str; 1] = ["rwlock"];
 
 /// Read-write locks as others have described them: with a queue, as Linux's, and a count without
 /// one. They exist on simulated hosts.
@@ -169,14 +169,13 @@ impl Lock {
     /// thread waits for ever, whatever the others do. Only this list says so.
     #[must_use]
     pub fn cannot_starve(&self) -> bool {
-        const BOUNDED: [&str; 11] = [
+        const BOUNDED: [&str; 10] = [
             "ticket",
             "queued",
             "queued-full",
             "hybrid",
             HAND_OVER,
             "rwlock",
-            "rwlock-unbiased",
             "parking-lot",
             "parking-lot-fair",
             "parking-lot-rwlock",

@@ -26,7 +26,6 @@ mod heap;
 mod home;
 mod machine;
 mod region;
-pub(crate) mod rows;
 mod word;
 
 pub(crate) use self::core::Core;

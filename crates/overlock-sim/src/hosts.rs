@@ -41,7 +41,6 @@ mod error;
 mod host_profile;
 mod machine;
 mod memory;
-mod notes;
 mod platform;
 mod scheduling;
 mod simulation;

@@ -12,7 +12,7 @@ use overlock::platform::Threads as Cpus;
 #[derive(Debug)]
 pub struct RawMutex(overlock::Hybrid<Cpus>);
 
-/// The raw lock of an [`RwLock`](crate::RwLock): eight bytes.
+/// The raw lock of an [`RwLock`](crate::RwLock): four bytes.
 #[derive(Debug)]
 pub struct RawRwLock(overlock::RawRwLock<Cpus>);
 

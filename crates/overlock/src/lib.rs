@@ -33,7 +33,7 @@
 //!
 //! | type | order | for |
 //! |---|---|---|
-//! | [`RwLock`] | by one queue, whose head is passed at most 512 times; readers join it after some milliseconds | data that is read more often than written, by sections that are longer than a hand-over |
+//! | [`RwLock`] | readers and writers in turns, when both wait | data that is read more often than written |
 //! | [`Condvar`] | the longest waiter first; `notify_all` wakes them in two chains | waiting for a condition on a mutex's data, with a lock of any kind |
 //!
 //! [`Refresh`] is another primitive: a shared value that one CPU computes anew while the others
@@ -101,10 +101,9 @@ pub type ThreadMutex<T> = Mutex<T, Hybrid<platform::Threads>>;
 #[cfg(all(feature = "threads", any(target_os = "linux", target_os = "android")))]
 pub type ThreadMutexGuard<'a, T> = Guard<'a, T, Hybrid<platform::Threads>>;
 
-/// The right read-write lock for an application: while no writer is about, its readers share no
-/// cache line.
+/// The right read-write lock for an application.
 #[cfg(all(feature = "threads", any(target_os = "linux", target_os = "android")))]
-pub type ThreadRwLock<T> = RwLock<T, platform::Threads, counters::Uncounted, platform::Biased>;
+pub type ThreadRwLock<T> = RwLock<T, platform::Threads>;
 
 /// The right condition variable for an application.
 #[cfg(all(feature = "threads", any(target_os = "linux", target_os = "android")))]

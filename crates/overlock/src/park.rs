@@ -27,6 +27,30 @@ use crate::platform::Platform;
 use crate::slot::NodeState;
 use crate::waiters::{self, Key, NAP_NS};
 
+/// One of several classes of waiters for one word, which are kicked apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Class(u8);
+
+impl Class {
+    /// The class of the waiters of a word that has only one.
+    const ONLY: Self = Self(0);
+
+    /// Class number `index`, of at most four.
+    pub(crate) const fn new(index: u8) -> Self {
+        assert!(index < 4, "there are four classes");
+        Self(1 << index)
+    }
+
+    const fn bits(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// The key of such waiters for a word of four bytes: for each class, that of another byte.
+    fn key<W>(self, word: *const W) -> Key {
+        Key::new(word.wrapping_byte_add(self.0.trailing_zeros() as usize % 4), 0)
+    }
+}
+
 /// The state of a node whose CPU has halted for `key`.
 fn halted(key: Key) -> NodeState {
     NodeState::parked(key.second_tag())
@@ -40,14 +64,26 @@ pub(crate) fn park<P: Platform>(
     deadline_ns: Option<u64>,
     mark: impl FnOnce() -> Option<u32>,
 ) -> bool {
+    park_as::<P>(word, Class::ONLY, deadline_ns, mark)
+}
+
+/// [`park`], as one of a class of waiters.
+pub(crate) fn park_as<P: Platform>(
+    word: &P::Word,
+    class: Class,
+    deadline_ns: Option<u64>,
+    mark: impl FnOnce() -> Option<u32>,
+) -> bool {
     if P::KICKS_BY_ADDRESS {
         let marked = mark();
-        if let Some(expected) = marked {
-            P::wait(word, expected, deadline_ns);
+        match marked {
+            Some(expected) if class == Class::ONLY => P::wait(word, expected, deadline_ns),
+            Some(expected) => P::wait_as(word, expected, deadline_ns, class.bits()),
+            None => {}
         }
         return marked.is_some();
     }
-    let key = Key::new(&raw const *word, 0);
+    let key = class.key(&raw const *word);
     let entered = Entered::<P>::new();
     let kickable = entered.as_ref().filter(|entered| waiters::insert::<P>(key, entered.id()));
     if let Some(entered) = kickable {
@@ -70,7 +106,15 @@ pub(crate) fn unpark_one<P: Platform>(word: *const P::Word) {
     if P::KICKS_BY_ADDRESS {
         return P::kick_any(word);
     }
-    let _ = kick_halted::<P>(word).next();
+    unpark_one_as::<P>(word, Class::ONLY);
+}
+
+/// [`unpark_one`] of a class.
+pub(crate) fn unpark_one_as<P: Platform>(word: *const P::Word, class: Class) {
+    if P::KICKS_BY_ADDRESS {
+        return P::kick_any_of(word, class.bits());
+    }
+    let _ = kick_halted::<P>(word, class).next();
 }
 
 /// Kicks all CPUs that halted for `word`. Only the address is used.
@@ -78,14 +122,22 @@ pub(crate) fn unpark_all<P: Platform>(word: *const P::Word) {
     if P::KICKS_BY_ADDRESS {
         return P::kick_every(word);
     }
-    kick_halted::<P>(word).for_each(drop);
+    unpark_all_as::<P>(word, Class::ONLY);
 }
 
-/// Kicks the CPUs that have halted for `word`, one per iterator step.
-fn kick_halted<P: Platform>(word: *const P::Word) -> impl Iterator<Item = ()> {
+/// [`unpark_all`] of a class.
+pub(crate) fn unpark_all_as<P: Platform>(word: *const P::Word, class: Class) {
+    if P::KICKS_BY_ADDRESS {
+        return P::kick_every_of(word, class.bits());
+    }
+    kick_halted::<P>(word, class).for_each(drop);
+}
+
+/// Kicks the CPUs of a class that have halted for `word`, one per iterator step.
+fn kick_halted<P: Platform>(word: *const P::Word, class: Class) -> impl Iterator<Item = ()> {
     // ORDERING: Acquire, with the Release of the waiter's mark, which the caller has seen.
     P::fence(Acquire);
-    let key = Key::new(word, 0);
+    let key = class.key(word);
     waiters::find::<P>(key).filter_map(move |waiter| {
         let state = &waiter.node::<P>().state;
         state.compare_exchange(halted(key), NodeState::UNPARKED, Relaxed).ok()?;

@@ -25,13 +25,11 @@
 //! | P9 | `now_ns` never goes backwards on one CPU; between CPUs it may differ by a few microseconds. Where it stands still, no deadline passes. |
 //! | P10 | Where `WAITS` is false, or `waits()` returns false, no lock ever calls `wait`. |
 //! | P11 | The releases of [`CheapRelease`] load and store in two steps. Once `membarrier` has returned true to a CPU, no release that missed what that CPU wrote before the call can still store: neither one on another CPU, nor one that the caller itself has interrupted. |
-//! | P12 | The notes of a [`Bias`] are made and unmade in two steps, of which `cut_off` cuts off those under way, as `membarrier` does in P11. |
 //! | P13 | `generation` is the same for all CPUs that share a lock, and differs in a forked child from what it was in its parent. Where processes share the lock's memory, or none forks, it is always zero. |
 
 pub use crate::slot::{Cpu, LEVELS, MAX_CPUS, Slot};
 pub use crate::waiters::bucket::Bucket;
 
-mod bias;
 mod contract;
 mod costs;
 mod native;
@@ -41,7 +39,6 @@ mod shared;
 #[cfg(all(feature = "threads", any(target_os = "linux", target_os = "android")))]
 mod threads;
 
-pub use bias::{Bias, BiasPace, Unbiased};
 pub use contract::Platform;
 pub(crate) use contract::later;
 pub use costs::Costs;
@@ -50,7 +47,7 @@ pub use release::{CheapRelease, ReadModifyWrite};
 #[cfg(all(feature = "threads", any(target_os = "linux", target_os = "android")))]
 pub use shared::Shared;
 #[cfg(all(feature = "threads", any(target_os = "linux", target_os = "android")))]
-pub use threads::{Threads, readers::Biased};
+pub use threads::Threads;
 #[cfg(all(feature = "threads", any(target_os = "linux", target_os = "android")))]
 #[doc(hidden)]
 pub use threads::{clock, errno::keep_errno, maps, report, syscall};

@@ -10,16 +10,15 @@ use core::time::Duration;
 
 use crate::atomic::ConstAtomic;
 use crate::counters::{Class, Uncounted};
-use crate::platform::{Bias, Platform, Unbiased};
+use crate::platform::Platform;
 use crate::raw::read_write::RawRwLock;
 use crate::raw::{RawLock, RawTimedLock};
 
 /// Data that many CPUs can read at a time, or one can write.
 ///
-/// Waiting writers, and readers after some milliseconds, join one queue, whose head is passed a
-/// bounded number of times, so neither starves. A thread that reads already and reads once more
-/// calls [`read_recursive`](Self::read_recursive): [`read`](Self::read) may wait for a writer that
-/// waits for it.
+/// Where both readers and writers wait, they take turns, so neither starve. A thread that reads
+/// already and reads once more calls [`read_recursive`](Self::read_recursive):
+/// [`read`](Self::read) may wait for a writer that waits for it.
 ///
 /// A panic while a guard is alive releases the lock; there is no poisoning.
 ///
@@ -36,21 +35,18 @@ use crate::raw::{RawLock, RawTimedLock};
 /// assert_eq!(one[0], other[0]);
 /// # }
 /// ```
-pub struct RwLock<T: ?Sized, P: Platform, C: Class = Uncounted, B: Bias<P> = Unbiased> {
-    lock: RawRwLock<P, C, B>,
+pub struct RwLock<T: ?Sized, P: Platform, C: Class = Uncounted> {
+    lock: RawRwLock<P, C>,
     data: UnsafeCell<T>,
 }
 
 // SAFETY: readers share the data, so it must be `Sync`; a writer may take it out, so it must be
 // `Send`.
-unsafe impl<T: ?Sized + Send + Sync, P: Platform, C: Class, B: Bias<P>> Sync
-    for RwLock<T, P, C, B>
-{
-}
+unsafe impl<T: ?Sized + Send + Sync, P: Platform, C: Class> Sync for RwLock<T, P, C> {}
 // SAFETY: as for any owner of a `T`.
-unsafe impl<T: ?Sized + Send, P: Platform, C: Class, B: Bias<P>> Send for RwLock<T, P, C, B> {}
+unsafe impl<T: ?Sized + Send, P: Platform, C: Class> Send for RwLock<T, P, C> {}
 
-impl<T, P: Platform, C: Class, B: Bias<P>> RwLock<T, P, C, B>
+impl<T, P: Platform, C: Class> RwLock<T, P, C>
 where
     P::Word: ConstAtomic<u32>,
 {
@@ -60,9 +56,9 @@ where
     }
 }
 
-impl<T, P: Platform, C: Class, B: Bias<P>> RwLock<T, P, C, B> {
+impl<T, P: Platform, C: Class> RwLock<T, P, C> {
     /// Puts data behind this lock, which must be unlocked.
-    pub const fn with(lock: RawRwLock<P, C, B>, data: T) -> Self {
+    pub const fn with(lock: RawRwLock<P, C>, data: T) -> Self {
         Self { lock, data: UnsafeCell::new(data) }
     }
 
@@ -80,7 +76,7 @@ macro_rules! verbs {
     ) => {
         $(#[$doc])*
         #[inline]
-        pub fn $name(&self) -> $guard<'_, T, P, C, B> {
+        pub fn $name(&self) -> $guard<'_, T, P, C> {
             self.lock.$lock();
             $guard::new(self)
         }
@@ -88,27 +84,27 @@ macro_rules! verbs {
         /// The same, if it is possible without waiting.
         #[inline]
         #[must_use = "the lock is released at once"]
-        pub fn $try(&self) -> Option<$guard<'_, T, P, C, B>> {
+        pub fn $try(&self) -> Option<$guard<'_, T, P, C>> {
             self.lock.$try_lock().then(|| $guard::new(self))
         }
 
         /// The same, if it is possible before the platform's clock reads `deadline_ns`, in
         /// nanoseconds ([`now_ns`](Self::now_ns)).
         #[must_use = "the lock is released at once"]
-        pub fn $try_until(&self, deadline_ns: u64) -> Option<$guard<'_, T, P, C, B>> {
+        pub fn $try_until(&self, deadline_ns: u64) -> Option<$guard<'_, T, P, C>> {
             self.lock.$try_lock_until(deadline_ns).then(|| $guard::new(self))
         }
 
         /// The same, if it is possible within `timeout`. Where the platform's clock stands still,
         /// it waits however long that takes.
         #[must_use = "the lock is released at once"]
-        pub fn $try_for(&self, timeout: Duration) -> Option<$guard<'_, T, P, C, B>> {
+        pub fn $try_for(&self, timeout: Duration) -> Option<$guard<'_, T, P, C>> {
             self.$try_until(P::after(timeout))
         }
     };
 }
 
-impl<T: ?Sized, P: Platform, C: Class, B: Bias<P>> RwLock<T, P, C, B> {
+impl<T: ?Sized, P: Platform, C: Class> RwLock<T, P, C> {
     verbs! {
         RwLockReadGuard, read = lock_shared, try_read = try_lock_shared,
         try_read_until = try_lock_shared_until, try_read_for,
@@ -143,8 +139,8 @@ impl<T: ?Sized, P: Platform, C: Class, B: Bias<P>> RwLock<T, P, C, B> {
         self.data.get_mut()
     }
 
-    /// Whether the lock is held, for reading or writing, or may be: a biased lock says so also
-    /// while it is free. The answer may be out of date by the time it is returned.
+    /// Whether the lock is held, for reading or writing. The answer may be out of date by the time
+    /// it is returned.
     pub fn is_locked(&self) -> bool {
         self.lock.is_locked_at_all()
     }
@@ -155,12 +151,12 @@ impl<T: ?Sized, P: Platform, C: Class, B: Bias<P>> RwLock<T, P, C, B> {
     }
 
     /// The lock without the data: for example to release it after a guard was forgotten.
-    pub fn raw(&self) -> &RawRwLock<P, C, B> {
+    pub fn raw(&self) -> &RawRwLock<P, C> {
         &self.lock
     }
 }
 
-impl<T: ?Sized + fmt::Debug, P: Platform, C: Class, B: Bias<P>> fmt::Debug for RwLock<T, P, C, B> {
+impl<T: ?Sized + fmt::Debug, P: Platform, C: Class> fmt::Debug for RwLock<T, P, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut d = f.debug_struct("RwLock");
         match self.try_read() {
@@ -171,7 +167,7 @@ impl<T: ?Sized + fmt::Debug, P: Platform, C: Class, B: Bias<P>> fmt::Debug for R
     }
 }
 
-impl<T: Default, P: Platform, C: Class, B: Bias<P>> Default for RwLock<T, P, C, B>
+impl<T: Default, P: Platform, C: Class> Default for RwLock<T, P, C>
 where
     P::Word: ConstAtomic<u32>,
 {
@@ -180,7 +176,7 @@ where
     }
 }
 
-impl<T, P: Platform, C: Class, B: Bias<P>> From<T> for RwLock<T, P, C, B>
+impl<T, P: Platform, C: Class> From<T> for RwLock<T, P, C>
 where
     P::Word: ConstAtomic<u32>,
 {
@@ -195,21 +191,21 @@ macro_rules! guards {
         ///
         /// It is not `Send`: a lock is released by the CPU that took it.
         #[must_use = "dropping the guard releases the lock"]
-        pub struct $name<'a, T: ?Sized, P: Platform, C: Class = Uncounted, B: Bias<P> = Unbiased> {
-            lock: &'a RwLock<T, P, C, B>,
+        pub struct $name<'a, T: ?Sized, P: Platform, C: Class = Uncounted> {
+            lock: &'a RwLock<T, P, C>,
             here: PhantomData<*const ()>,
         }
 
         // SAFETY: a shared guard gives only shared access to the data.
-        unsafe impl<T: ?Sized + Sync, P: Platform, C: Class, B: Bias<P>> Sync for $name<'_, T, P, C, B> {}
+        unsafe impl<T: ?Sized + Sync, P: Platform, C: Class> Sync for $name<'_, T, P, C> {}
 
-        impl<'a, T: ?Sized, P: Platform, C: Class, B: Bias<P>> $name<'a, T, P, C, B> {
-            fn new(lock: &'a RwLock<T, P, C, B>) -> Self {
+        impl<'a, T: ?Sized, P: Platform, C: Class> $name<'a, T, P, C> {
+            fn new(lock: &'a RwLock<T, P, C>) -> Self {
                 Self { lock, here: PhantomData }
             }
         }
 
-        impl<T: ?Sized, P: Platform, C: Class, B: Bias<P>> Deref for $name<'_, T, P, C, B> {
+        impl<T: ?Sized, P: Platform, C: Class> Deref for $name<'_, T, P, C> {
             type Target = T;
 
             #[inline]
@@ -220,7 +216,7 @@ macro_rules! guards {
             }
         }
 
-        impl<T: ?Sized, P: Platform, C: Class, B: Bias<P>> Drop for $name<'_, T, P, C, B> {
+        impl<T: ?Sized, P: Platform, C: Class> Drop for $name<'_, T, P, C> {
             #[inline]
             fn drop(&mut self) {
                 // SAFETY: the guard was created by taking the lock so, and is dropped once.
@@ -228,13 +224,13 @@ macro_rules! guards {
             }
         }
 
-        impl<T: ?Sized + fmt::Debug, P: Platform, C: Class, B: Bias<P>> fmt::Debug for $name<'_, T, P, C, B> {
+        impl<T: ?Sized + fmt::Debug, P: Platform, C: Class> fmt::Debug for $name<'_, T, P, C> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 (**self).fmt(f)
             }
         }
 
-        impl<T: ?Sized + fmt::Display, P: Platform, C: Class, B: Bias<P>> fmt::Display for $name<'_, T, P, C, B> {
+        impl<T: ?Sized + fmt::Display, P: Platform, C: Class> fmt::Display for $name<'_, T, P, C> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 (**self).fmt(f)
             }
@@ -252,7 +248,7 @@ guards! {
     RwLockWriteGuard, released by unlock;
 }
 
-impl<T: ?Sized, P: Platform, C: Class, B: Bias<P>> DerefMut for RwLockWriteGuard<'_, T, P, C, B> {
+impl<T: ?Sized, P: Platform, C: Class> DerefMut for RwLockWriteGuard<'_, T, P, C> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: the lock is held for writing, and the guard itself is borrowed mutably.
@@ -260,9 +256,9 @@ impl<T: ?Sized, P: Platform, C: Class, B: Bias<P>> DerefMut for RwLockWriteGuard
     }
 }
 
-impl<'a, T: ?Sized, P: Platform, C: Class, B: Bias<P>> RwLockWriteGuard<'a, T, P, C, B> {
+impl<'a, T: ?Sized, P: Platform, C: Class> RwLockWriteGuard<'a, T, P, C> {
     /// Goes on reading, without writing; no writer comes in between.
-    pub fn downgrade(guard: Self) -> RwLockReadGuard<'a, T, P, C, B> {
+    pub fn downgrade(guard: Self) -> RwLockReadGuard<'a, T, P, C> {
         let lock = ManuallyDrop::new(guard).lock;
         // SAFETY: the guard held the lock for writing, and is not dropped.
         unsafe { lock.lock.downgrade() };
@@ -270,7 +266,7 @@ impl<'a, T: ?Sized, P: Platform, C: Class, B: Bias<P>> RwLockWriteGuard<'a, T, P
     }
 
     /// Goes on reading with the right to upgrade; no writer comes in between.
-    pub fn downgrade_to_upgradable(guard: Self) -> RwLockUpgradableGuard<'a, T, P, C, B> {
+    pub fn downgrade_to_upgradable(guard: Self) -> RwLockUpgradableGuard<'a, T, P, C> {
         let lock = ManuallyDrop::new(guard).lock;
         // SAFETY: the guard held the lock for writing, and is not dropped.
         unsafe { lock.lock.downgrade_to_upgradable() };
@@ -278,7 +274,7 @@ impl<'a, T: ?Sized, P: Platform, C: Class, B: Bias<P>> RwLockWriteGuard<'a, T, P
     }
 }
 
-impl<'a, T: ?Sized, P: Platform, C: Class, B: Bias<P>> RwLockUpgradableGuard<'a, T, P, C, B> {
+impl<'a, T: ?Sized, P: Platform, C: Class> RwLockUpgradableGuard<'a, T, P, C> {
     /// Waits until no other CPU reads, and takes the lock for writing; no writer comes in between.
     ///
     /// ```
@@ -293,7 +289,7 @@ impl<'a, T: ?Sized, P: Platform, C: Class, B: Bias<P>> RwLockUpgradableGuard<'a,
     /// assert_eq!(*cache.read(), Some(42));
     /// # }
     /// ```
-    pub fn upgrade(guard: Self) -> RwLockWriteGuard<'a, T, P, C, B> {
+    pub fn upgrade(guard: Self) -> RwLockWriteGuard<'a, T, P, C> {
         let lock = ManuallyDrop::new(guard).lock;
         // SAFETY: the guard held the lock as upgradable, and is not dropped.
         unsafe { lock.lock.upgrade() };
@@ -304,7 +300,7 @@ impl<'a, T: ?Sized, P: Platform, C: Class, B: Bias<P>> RwLockUpgradableGuard<'a,
     ///
     /// # Errors
     /// The guard, if others read.
-    pub fn try_upgrade(guard: Self) -> Result<RwLockWriteGuard<'a, T, P, C, B>, Self> {
+    pub fn try_upgrade(guard: Self) -> Result<RwLockWriteGuard<'a, T, P, C>, Self> {
         // SAFETY: the guard holds the lock as upgradable.
         let upgraded = unsafe { guard.lock.lock.try_upgrade() };
         Self::upgraded(guard, upgraded)
@@ -318,18 +314,18 @@ impl<'a, T: ?Sized, P: Platform, C: Class, B: Bias<P>> RwLockUpgradableGuard<'a,
     pub fn try_upgrade_until(
         guard: Self,
         deadline_ns: u64,
-    ) -> Result<RwLockWriteGuard<'a, T, P, C, B>, Self> {
+    ) -> Result<RwLockWriteGuard<'a, T, P, C>, Self> {
         // SAFETY: the guard holds the lock as upgradable.
         let upgraded = unsafe { guard.lock.lock.try_upgrade_until(deadline_ns) };
         Self::upgraded(guard, upgraded)
     }
 
-    fn upgraded(guard: Self, is: bool) -> Result<RwLockWriteGuard<'a, T, P, C, B>, Self> {
+    fn upgraded(guard: Self, is: bool) -> Result<RwLockWriteGuard<'a, T, P, C>, Self> {
         if is { Ok(RwLockWriteGuard::new(ManuallyDrop::new(guard).lock)) } else { Err(guard) }
     }
 
     /// Goes on reading, without the right to upgrade.
-    pub fn downgrade(guard: Self) -> RwLockReadGuard<'a, T, P, C, B> {
+    pub fn downgrade(guard: Self) -> RwLockReadGuard<'a, T, P, C> {
         let lock = ManuallyDrop::new(guard).lock;
         // SAFETY: the guard held the lock as upgradable, and is not dropped.
         unsafe { lock.lock.downgrade_upgradable() };

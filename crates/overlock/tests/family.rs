@@ -15,8 +15,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use overlock::counters::Uncounted;
-use overlock::platform::{Biased, Native, Platform, Shared as Processes, Threads};
+use overlock::platform::{Native, Platform, Shared as Processes, Threads};
 use overlock::{
     Hybrid, RawLock, RawRwLock, RwLockUpgradableGuard, RwLockWriteGuard, TestAndSet, ThreadCondvar,
     ThreadMutex, ThreadRwLock, Ticket,
@@ -65,7 +64,6 @@ macro_rules! read_write {
 
 read_write! {
     rw_threads: RawRwLock<Threads>, threads 16;
-    rw_biased: RawRwLock<Threads, Uncounted, Biased>, threads 16;
     rw_processes: RawRwLock<Processes>, threads 8;
     rw_native: RawRwLock<Native>, threads 2;
     rw_spinning: RawRwLock<Spinning>, threads 2;
@@ -410,82 +408,13 @@ fn a_broadcast_reaches_each_waiter_once_and_none_comes_later() {
     assert_eq!(receive.iter().collect::<Vec<_>>(), [1; 6]);
 }
 
-/// Readers that hold more locks at a time than a thread has places, in any order, and forgotten
-/// guards.
-#[test]
-fn biased_locks_count_what_has_no_place() {
-    let locks: Vec<_> = (0..40).map(ThreadRwLock::new).collect();
-    drop(locks[0].read());
-    // A biased lock says that it may be held.
-    assert_eq!(locks[0].is_locked(), Threads::has_restartable_sequences(), "biased");
-    for step in [1, 3, 7, 39] {
-        let mut guards: Vec<_> = locks.iter().map(ThreadRwLock::read).collect();
-        guards.extend(locks.iter().map(ThreadRwLock::read_recursive));
-        assert!(elsewhere(|| locks.iter().all(|lock| lock.try_write().is_none())));
-        while !guards.is_empty() {
-            drop(guards.swap_remove(step % guards.len()));
-        }
-        assert!(elsewhere(|| locks.iter().all(|lock| lock.try_write().is_some())));
-    }
-    let mut moved = locks;
-    for _ in 0..3 {
-        moved.iter().for_each(|lock| drop((lock.read(), lock.read_recursive())));
-        moved.rotate_left(1);
-    }
-    assert!(moved.iter().all(|lock| lock.try_write().is_some()));
-    for lock in &mut moved {
-        std::mem::forget(lock.read());
-        std::mem::forget(lock.read());
-        *lock = ThreadRwLock::new(0);
-        drop(lock.read());
-        assert!(lock.try_write().is_some());
-    }
-}
-
-/// Readers that the word counts while the lock is biased leave the notes of others alone.
-#[test]
-fn readers_without_a_place_take_no_notes_away() {
-    let lock = ThreadRwLock::new(0);
-    drop(lock.read());
-    let noted = lock.read();
-    // The thread has one place for the lock, and no writer is about. Every so many readers whom the
-    // word counts, one may give the lock its bias.
-    let counted: Vec<_> = (0..200).map(|_| lock.read()).collect();
-    drop(counted);
-    assert!(elsewhere(|| lock.try_write().is_none()), "one reads");
-    drop(noted);
-    assert!(elsewhere(|| lock.try_write().is_some()), "none reads");
-}
-
-/// A reader that entered by the bias leaves after a writer has ended it.
-#[test]
-fn a_reader_that_the_bias_admitted_keeps_a_writer_out() {
-    let lock = ThreadRwLock::new(0);
-    for round in 0..200 {
-        // The first reader gives the bias, unless a writer has just ended it.
-        drop(lock.read());
-        let guard = lock.read();
-        thread::scope(|scope| {
-            scope.spawn(|| *lock.write() += 1);
-            if round % 2 == 0 {
-                while elsewhere(|| lock.try_read().is_some()) {
-                    thread::yield_now();
-                }
-            }
-            assert_eq!(*guard, round);
-            drop(guard);
-        });
-    }
-    assert_eq!(*lock.read(), 200);
-}
-
 #[test]
 fn they_are_small_and_start_as_zeros() {
-    assert_eq!(size_of::<RawRwLock<Threads>>(), 8);
-    assert_eq!(size_of::<ThreadRwLock<()>>(), 16);
+    assert_eq!(size_of::<RawRwLock<Threads>>(), 4);
+    assert_eq!(size_of::<ThreadRwLock<()>>(), 4);
     assert_eq!(size_of::<ThreadCondvar>(), 32);
     static STATIC: RawRwLock<Threads> = RawRwLock::new();
-    // SAFETY: a lock of two words, which no thread uses.
-    assert_eq!(unsafe { *(&raw const STATIC).cast::<[u32; 2]>() }, [0; 2]);
+    // SAFETY: a lock of one word, which no thread uses.
+    assert_eq!(unsafe { *(&raw const STATIC).cast::<u32>() }, 0);
     assert_eq!(format!("{STATIC:?}"), "RawRwLock { written: false, readers: 0, .. }");
 }

@@ -8,17 +8,14 @@ mod support {
     pub(crate) mod oracle;
 }
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use overlock::counters::Uncounted;
-use overlock::platform::{Biased, Native, Platform, Threads};
+use overlock::platform::{Native, Platform, Threads};
 use overlock::raw::Narrow;
-use overlock::{
-    ConstLock, Hybrid, Queued, RawLock, RawRwLock, RawTimedLock, TestAndSet, ThreadRwLock, Ticket,
-};
+use overlock::{ConstLock, Hybrid, Queued, RawLock, RawRwLock, RawTimedLock, TestAndSet, Ticket};
 use support::alone::is_alone;
 use support::oracle::{Verdict, beside, sleeps, watched};
 
@@ -89,26 +86,6 @@ fn queued() {
 #[test]
 fn read_write() {
     fork_with_waiters::<RawRwLock<Threads>>();
-    fork_with_waiters::<RawRwLock<Threads, Uncounted, Biased>>();
-}
-
-/// A child can read a biased lock whose other users have vanished at any moment of an end of its
-/// bias. (They only read, or may upgrade: neither keeps readers out.)
-#[test]
-fn biased() {
-    static LOCK: ThreadRwLock<u32> = ThreadRwLock::new(0);
-    static IS_OVER: AtomicBool = AtomicBool::new(false);
-    let other = thread::spawn(|| {
-        while !IS_OVER.load(Relaxed) {
-            drop(LOCK.read());
-            drop(LOCK.try_upgradable_read());
-        }
-    });
-    for _ in 0..300 {
-        in_child(|| drop((LOCK.read(), LOCK.read_recursive())));
-    }
-    IS_OVER.store(true, Relaxed);
-    other.join().unwrap();
 }
 
 #[test]

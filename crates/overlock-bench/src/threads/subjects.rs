@@ -8,7 +8,7 @@ use crate::threads::run::RunSpec;
 use crate::threads::subject::{Monitor, Subject};
 use crate::threads::worker::{self, waits};
 use overlock::counters::Uncounted;
-use overlock::platform::{Bias, Biased, Native, Threads, Unbiased};
+use overlock::platform::{Native, Threads};
 use overlock::{ConstLock, Hybrid, Queued, TestAndSet, Ticket};
 use overlock_programs::thread_id;
 use overlock_results::Run;
@@ -81,9 +81,9 @@ where
 }
 
 /// A read-write lock of ours, without and with counters.
-const fn read_write<B: Bias<Threads>>(name: &'static str) -> Entry {
-    let run_counted = worker::run::<read_write::Ours<Counted, B>>;
-    let plain = entry::<read_write::Ours<Uncounted, B>>(name, Origin::Ours);
+const fn read_write(name: &'static str) -> Entry {
+    let run_counted = worker::run::<read_write::Ours<Counted>>;
+    let plain = entry::<read_write::Ours<Uncounted>>(name, Origin::Ours);
     Entry { run_counted, ..plain }
 }
 
@@ -114,8 +114,7 @@ const SUBJECTS: &[Entry] = &[
     entry::<PthreadSpin>("pthread-spin", Origin::Peer),
     entry::<spin::mutex::TicketMutex<()>>("spin-ticket", Origin::Peer),
     entry::<Yield>("yield", Origin::Peer),
-    read_write::<Biased>("rwlock"),
-    read_write::<Unbiased>("rwlock-unbiased"),
+    read_write("rwlock"),
     entry::<std::sync::RwLock<()>>("std-rwlock", Origin::Peer),
     entry::<parking_lot::RwLock<()>>("parking-lot-rwlock", Origin::Peer),
     entry::<read_write::Pthread>("pthread-rwlock", Origin::Peer),

@@ -23,7 +23,7 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use overlock::atomic::ConstAtomic;
-use overlock::platform::{Bias, Platform};
+use overlock::platform::Platform;
 
 /// The place where vCPUs live. Every verb concerns the vCPU that calls it.
 ///
@@ -43,10 +43,6 @@ pub trait Verbs: Copy + Send + Sync + 'static {
     /// ([`Sequential`](overlock_bench::Sequential)). A world without such cells names `Aware` again, and is
     /// not asked for the locks that need them.
     type Ordered: Platform<Byte: ConstAtomic<u8>, Half: ConstAtomic<u16>, Word: ConstAtomic<u32>>;
-
-    /// Where readers of biased read-write locks note that they read;
-    /// [`Unbiased`](overlock::platform::Unbiased) if nowhere.
-    type Notes: Bias<Self::Aware>;
 
     /// Memory for what programs share, until the run is over; `None` if it may lie anywhere. Locks
     /// hash their addresses, so a world that repeats runs exactly decides where it lies.

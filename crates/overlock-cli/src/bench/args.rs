@@ -181,7 +181,7 @@ Locks:
   ...-off     the paravirtual code, switched off at run time
   peers       std parking-lot parking-lot-fair pthread pthread-adaptive pthread-spin spin-ticket,
               and yield: a test-and-set lock that calls sched_yield and never halts; for threads
-  readers     rwlock (ours), rwlock-unbiased (the same with a count of readers), std-rwlock,
+  readers     rwlock (ours), std-rwlock,
               parking-lot-rwlock, pthread-rwlock: what main, ours, ... mean with --read-share
   hand-over   no lock: vCPUs pass a token round, which no lock in strict order can exceed
 

@@ -194,7 +194,6 @@ fn of_pair(pair: &Pair, all: &[&Pair]) -> Vec<Check> {
         "ticket" | "native-ticket" => vec![(TICKET_PAIR, "spin-ticket")],
         "hybrid" => vec![(PAIR, "std")],
         "rwlock" => READ_PAIRS.to_vec(),
-        "rwlock-unbiased" => Vec::new(),
         _ => vec![(OTHER_PAIR, "std")],
     };
     let of = |(bound, peer): (Bound, &str)| {

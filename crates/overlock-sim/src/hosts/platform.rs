@@ -20,15 +20,13 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 use overlock::atomic::Atomic;
-use overlock::platform::{Bias, BiasPace, Bucket, Costs, Cpu, Platform, ReadModifyWrite, Slot};
+use overlock::platform::{Bucket, Costs, Cpu, Platform, ReadModifyWrite, Slot};
 use overlock_bench::Verbs;
 
 use super::machine::calls::{
     self, Timed, call, is_on_host, long_spin, relax, spend, sync, with, work,
 };
 use super::memory;
-use super::notes::{Notes, this_vcpu};
-use crate::engine::rows::name;
 
 /// The least number of buckets of the table of halted vCPUs, 15 entries each.
 const BUCKETS: usize = 256;
@@ -62,12 +60,11 @@ impl Table {
 pub(crate) struct Tables {
     waiting: Table,
     spinning: Table,
-    notes: Notes,
 }
 
 impl Tables {
     pub(crate) fn new(vcpus: u32) -> Self {
-        Self { waiting: Table::new(vcpus), spinning: Table::new(vcpus), notes: Notes::new(vcpus) }
+        Self { waiting: Table::new(vcpus), spinning: Table::new(vcpus) }
     }
 
     /// Those of the run.
@@ -145,42 +142,6 @@ macro_rules! platform {
 platform!(true, waiting);
 platform!(false, spinning);
 
-/// vCPUs note the read-write locks that they read.
-#[derive(Clone, Copy, Debug)]
-pub struct Noted;
-
-// SAFETY: `Notes::sequence` stores only if no sequence was cut off since it began. A note is taken
-// by one of `leave`, `retract` and `take`, which change the same cell.
-unsafe impl Bias<OnHost<true>> for Noted {
-    const EXISTS: bool = true;
-    type Pace = BiasPace;
-    const NEW: BiasPace = BiasPace::new();
-
-    fn enter(word: &Timed<u32>, biased: u32) -> bool {
-        Tables::of_run().notes.sequence(word, biased, [0, name(word)])
-    }
-
-    fn leave(word: &Timed<u32>, biased: u32) -> bool {
-        Tables::of_run().notes.sequence(word, biased, [name(word), 0])
-    }
-
-    fn retract(word: *const Timed<u32>) -> bool {
-        Tables::of_run().notes.rows.retract(this_vcpu(), name(word))
-    }
-
-    fn cut_off() {
-        Tables::of_run().notes.cut_off();
-    }
-
-    fn take(word: *const Timed<u32>) -> u32 {
-        Tables::of_run().notes.rows.take(name(word))
-    }
-
-    fn pace(kept: &BiasPace) -> Option<&BiasPace> {
-        Some(kept)
-    }
-}
-
 fn halt(deadline_ns: Option<u64>) {
     call(|costs| costs.halt, |m, vcpu| m.halt(vcpu, deadline_ns));
 }
@@ -190,7 +151,6 @@ impl Verbs for Simulated {
     type Aware = OnHost<true>;
     type Native = OnHost<false>;
     type Ordered = OnHost<true>;
-    type Notes = Noted;
 
     fn memory(layout: Layout) -> Option<NonNull<u8>> {
         memory::take(layout)

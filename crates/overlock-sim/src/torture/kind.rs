@@ -86,10 +86,8 @@ pub(crate) enum Layout {
     Queue,
     /// `ticket.rs`: the next ticket in a second cell.
     Ticket,
-    /// `word/read_write.rs`: the number of readers from bit 14 on, `passed` in bits 8 to 13,
-    /// `CROWD` in bit 7, `FOLDING` in bit 6, `BIASED` in bit 5, `HALTED` in bit 3, `DUE` in bit 2,
-    /// `UPGRADABLE` in bit 1, `WRITER` in bit 0. The second cell is the queue: its holder is the
-    /// queue head.
+    /// `word/read_write.rs`: `BARRED` in bit 31, `ASLEEP` in bit 30; below, the number of readers
+    /// from bit 1 on and `UPGRADABLE` in bit 0, or one of the three highest values.
     ReadWrite,
     /// A condition variable and its lock. The counts of waiters are zero while no CPU uses it.
     Monitor,

@@ -87,10 +87,6 @@ pub(crate) struct LockModel {
     pub(crate) readers: Vec<usize>,
     /// The one that may upgrade.
     pub(crate) upgradable: Option<usize>,
-    /// The CPU that holds the queue of a read-write lock and waits.
-    pub(crate) queue_holder: Option<usize>,
-    /// Whether it has barred newcomers or halted since it took the queue.
-    pub(crate) bars: bool,
     /// For a monitor, how many tokens there are to take.
     pub(crate) tokens: u32,
     /// How many CPUs have given tokens and are yet to notify, or are about to.
@@ -119,8 +115,6 @@ impl LockModel {
             known: 0,
             readers: Vec::new(),
             upgradable: None,
-            queue_holder: None,
-            bars: false,
             tokens: 0,
             notifiers: 0,
         }

@@ -108,6 +108,8 @@ pub(crate) struct CpuState {
     pub(crate) ops: Vec<Op>,
     /// How often it has halted.
     halts: u32,
+    /// The classes of waiters to which it belongs while it is halted.
+    classes: u32,
     /// Whether it was woken in order to be interrupted.
     interrupted: bool,
     /// Whether the sequence that it began last will not store.
@@ -137,6 +139,8 @@ pub(crate) struct PendingKick {
     lock: Option<usize>,
     /// Whether it wakes all CPUs that wait there, not just one.
     all: bool,
+    /// The classes of waiters that it wakes.
+    classes: u32,
 }
 
 /// Something that happens without a CPU's doing.
@@ -220,6 +224,7 @@ impl TorturedMachine {
                 level: 0,
                 ops: Vec::new(),
                 halts: 0,
+                classes: u32::MAX,
                 interrupted: false,
                 cut_off: false,
                 rounds: 0,

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The memory of a run.
 
-/// How many locks a CPU can note.
-pub(crate) const NOTES: usize = 2;
-
 /// Where the slots and the table of a run lie.
 #[derive(Clone, Debug)]
 pub(crate) struct Memory {
@@ -14,6 +11,4 @@ pub(crate) struct Memory {
     pub(crate) table_offset: u32,
     /// The entries of the table, for the oracle of residues: their offsets and first contents.
     pub(crate) table_entries: Vec<(u32, u32)>,
-    /// The read-write locks that CPUs note that they read: a row for each CPU.
-    pub(crate) notes: *const (),
 }

@@ -21,9 +21,8 @@ use std::panic::Location;
 use std::sync::atomic::Ordering;
 
 use overlock::atomic::Atomic;
-use overlock::platform::{Bias, BiasPace, Bucket, CheapRelease, Costs, Cpu, Platform, Slot};
+use overlock::platform::{Bucket, CheapRelease, Costs, Cpu, Platform, Slot};
 
-use crate::engine::rows::name;
 use crate::torture::cell::{Cell32, Numbers, Renumbered};
 use crate::torture::machine::calls::{self, Word};
 use crate::torture::machine::wait::{self, Whom};
@@ -40,6 +39,8 @@ pub(crate) trait Waiting: Send + Sync + std::fmt::Debug + 'static {
     const FENCES: bool = true;
     /// Whether kicks of all waiters at once arrive.
     const KICKS: bool = true;
+    /// Whether classes of waiters are told apart.
+    const CLASSES: bool = true;
     /// See [`Platform::waits`].
     const ON: bool = Self::WAITS;
     /// See [`Costs::reserved_ns`]. For ever: what ends a reservation breaks the order that oracles
@@ -67,6 +68,9 @@ pub(crate) struct Unfenced;
 /// Like [`ByAddress`], but kicks of all waiters at once are lost.
 #[derive(Debug)]
 pub(crate) struct Kickless;
+/// Like [`ByAddress`], but a kick of one class of waiters may be another's.
+#[derive(Debug)]
+pub(crate) struct Classless;
 /// CPUs could halt, but waiting is switched off.
 #[derive(Debug)]
 pub(crate) struct SwitchedOff;
@@ -106,6 +110,12 @@ impl Waiting for Kickless {
     const WAITS: bool = true;
     const BY_ADDRESS: bool = true;
     const KICKS: bool = false;
+    type Word = Word<u32>;
+}
+impl Waiting for Classless {
+    const WAITS: bool = true;
+    const BY_ADDRESS: bool = true;
+    const CLASSES: bool = false;
     type Word = Word<u32>;
 }
 impl Waiting for SwitchedOff {
@@ -166,56 +176,6 @@ unsafe impl<W: Waiting> CheapRelease<W::Word, Word<u16>> for Sequences<W> {
     }
 }
 
-/// CPUs note the read-write locks that they read, in two steps like a cheap release.
-#[derive(Debug)]
-pub(crate) struct Noted;
-
-// SAFETY: `enter` and `leave` are sequences, which `membarrier` cuts off, where it does what it
-// promises; a note is taken by one of `leave`, `retract` and `take`, which change the same cell.
-unsafe impl<W: Waiting> Bias<Inject<W>> for Noted {
-    const EXISTS: bool = true;
-    type Pace = BiasPace;
-    const NEW: BiasPace = BiasPace::new();
-
-    #[track_caller]
-    fn enter(word: &W::Word, biased: u32) -> bool {
-        let name = name(word);
-        let Some(cpu) = calls::notes_of() else { return false };
-        let place = calls::notes().own(cpu, name);
-        calls::begin_sequence();
-        word.load(Ordering::Acquire) & biased != 0
-            && place.load(Ordering::Relaxed) == 0
-            && place.commit(|_| Some(name))
-    }
-
-    #[track_caller]
-    fn leave(word: &W::Word, biased: u32) -> bool {
-        let name = name(word);
-        let Some(cpu) = calls::notes_of() else { return false };
-        let place = calls::notes().own(cpu, name);
-        calls::begin_sequence();
-        word.load(Ordering::Acquire) & biased != 0
-            && place.load(Ordering::Relaxed) == name
-            && place.commit(|_| Some(0))
-    }
-
-    fn retract(word: *const W::Word) -> bool {
-        calls::notes_of().is_some_and(|cpu| calls::notes().retract(cpu, name(word)))
-    }
-
-    fn cut_off() {
-        Sequences::<W>::membarrier();
-    }
-
-    fn take(word: *const W::Word) -> u32 {
-        calls::notes().take(name(word))
-    }
-
-    fn pace(kept: &BiasPace) -> Option<&BiasPace> {
-        Some(kept)
-    }
-}
-
 // SAFETY: the table above answers the contract clause by clause.
 unsafe impl<W: Waiting> Platform for Inject<W> {
     type Byte = Word<u8>;
@@ -267,7 +227,12 @@ unsafe impl<W: Waiting> Platform for Inject<W> {
     }
 
     fn wait(word: &W::Word, expected: u32, deadline_ns: Option<u64>) {
-        wait::wait(word.word(), word.number(expected), deadline_ns);
+        Self::wait_as(word, expected, deadline_ns, u32::MAX);
+    }
+
+    fn wait_as(word: &W::Word, expected: u32, deadline_ns: Option<u64>, classes: u32) {
+        let classes = if W::CLASSES { classes } else { u32::MAX };
+        wait::wait(word.word(), word.number(expected), deadline_ns, classes);
     }
 
     fn kick(word: *const W::Word, cpu: Cpu) {
@@ -275,12 +240,20 @@ unsafe impl<W: Waiting> Platform for Inject<W> {
     }
 
     fn kick_any(word: *const W::Word) {
-        wait::kick(word.addr(), Whom::Any);
+        wait::kick(word.addr(), Whom::Any(u32::MAX));
     }
 
     fn kick_every(word: *const W::Word) {
+        Self::kick_every_of(word, u32::MAX);
+    }
+
+    fn kick_any_of(word: *const W::Word, classes: u32) {
+        wait::kick(word.addr(), Whom::Any(classes));
+    }
+
+    fn kick_every_of(word: *const W::Word, classes: u32) {
         if W::KICKS {
-            wait::kick(word.addr(), Whom::Every);
+            wait::kick(word.addr(), Whom::Every(classes));
         }
     }
 

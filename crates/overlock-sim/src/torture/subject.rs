@@ -7,13 +7,12 @@ use overlock::counters::{Class, Event};
 use overlock::platform::{Bucket, Slot};
 use overlock::{ConstLock, Hybrid, Queued, RawFairLock, RawLock, RawTimedLock, TestAndSet};
 
-use crate::engine::rows::Row;
 use crate::torture::arena::Arena;
 use crate::torture::cell::Cell32;
 use crate::torture::conditions::{Conditions, Hold};
 use crate::torture::kind::{Kind, Layout, LockVerbs, Promise, Role, Survives};
-use crate::torture::machine::calls::{self, Word};
-use crate::torture::memory::{Memory, NOTES};
+use crate::torture::machine::calls;
+use crate::torture::memory::Memory;
 use crate::torture::platform::{ByNumber, Inject, Waiting};
 use overlock_results::Rng;
 
@@ -247,6 +246,5 @@ fn lay_out<W: Waiting>(arena: &mut Arena, world: &Conditions) -> Memory {
     let foreign = table_entries.iter().filter(|&&(_, contents)| contents == FOREIGN).count();
     assert_eq!(foreign, world.buckets * world.foreign, "each entry has a place in the list");
     let slot_bytes = size_of::<Slot<W::Word>>();
-    let notes = arena.put_all(world.cpus, Row::<Word<u32>, NOTES>::new).as_ptr().cast();
-    Memory { slots, slot_bytes, table, buckets: world.buckets, table_offset, table_entries, notes }
+    Memory { slots, slot_bytes, table, buckets: world.buckets, table_offset, table_entries }
 }

@@ -38,7 +38,7 @@ fn is_reachable(name: &str, event: Event) -> bool {
             .trim_start_matches("cheap-")
         {
             "refresh" | "refresh-by-address" => false,
-            "rwlock" | "rwlock-unbiased" | "rwlock-by-number" => {
+            "rwlock" | "rwlock-by-number" => {
                 let reached = [PvLockStealing, PvWaitNode, PvWaitHead, PvKickUnlock];
                 [LockQueued, LockTimeout].contains(&event) || !native && reached.contains(&event)
             }

@@ -12,16 +12,15 @@ use ::lock_api::{
 use super::Nanos;
 use crate::atomic::ConstAtomic;
 use crate::counters::Class;
-use crate::platform::{Bias, Platform};
+use crate::platform::Platform;
 use crate::raw::read_write::RawRwLock;
-use crate::raw::word::read_write::Want;
 use crate::raw::{RawLock, RawTimedLock};
 
 macro_rules! raw {
     ($($name:ident { $($body:tt)* })*) => {$(
         // SAFETY: the methods of the same meaning promise what the trait asks for, and the callers
         // of unsafe ones hold the lock as these ask for it.
-        unsafe impl<P: Platform, C: Class, B: Bias<P>> $name for RawRwLock<P, C, B>
+        unsafe impl<P: Platform, C: Class> $name for RawRwLock<P, C>
         where
             P::Word: ConstAtomic<u32>,
         {
@@ -46,7 +45,7 @@ macro_rules! pass_for_holder {
         #[inline]
         unsafe fn $name(&self $(, $arg: $type)*) $(-> $ret)? {
             // SAFETY: the caller holds the lock for what the trait says.
-            unsafe { RawRwLock::<P, C, B>::$to(self $(, $with)*) }
+            unsafe { RawRwLock::<P, C>::$to(self $(, $with)*) }
         }
     )*};
 }
@@ -161,14 +160,14 @@ raw! {
 
     RawRwLockFair {
         pass_for_holder! {
-            unlock_shared_fair() => unlock_fair(Want::Read);
-            unlock_exclusive_fair() => unlock_fair(Want::Write);
+            unlock_shared_fair() => unlock_shared();
+            unlock_exclusive_fair() => unlock_exclusive();
         }
     }
 
     RawRwLockUpgradeFair {
         pass_for_holder! {
-            unlock_upgradable_fair() => unlock_fair(Want::Upgradable);
+            unlock_upgradable_fair() => unlock_upgradable();
         }
     }
 }

@@ -103,6 +103,12 @@ pub unsafe trait Platform: Sized + 'static {
     /// `deadline_ns` (P1 to P3).
     fn wait(word: &Self::Word, expected: u32, deadline_ns: Option<u64>);
 
+    /// [`wait`](Self::wait) as one of those classes of waiters, which are bits. The default knows
+    /// no classes.
+    fn wait_as(word: &Self::Word, expected: u32, deadline_ns: Option<u64>, _classes: u32) {
+        Self::wait(word, expected, deadline_ns);
+    }
+
     /// Kicks CPU number `cpu`, which may be waiting on `word`, a word of its own slot (P3, P4).
     fn kick(word: *const Self::Word, cpu: Cpu);
 
@@ -121,6 +127,16 @@ pub unsafe trait Platform: Sized + 'static {
     #[inline]
     fn generation() -> u32 {
         0
+    }
+
+    /// [`kick_any`](Self::kick_any) of those classes. The default kicks all CPUs.
+    fn kick_any_of(word: *const Self::Word, _classes: u32) {
+        Self::kick_every(word);
+    }
+
+    /// [`kick_every`](Self::kick_every) of those classes. The default kicks all CPUs.
+    fn kick_every_of(word: *const Self::Word, _classes: u32) {
+        Self::kick_every(word);
     }
 
     /// A clock in nanoseconds (P9).

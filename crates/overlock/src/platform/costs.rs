@@ -7,11 +7,6 @@ const SPIN_WAKES: u64 = 2;
 /// For how many wake-up latencies a queue head can be passed, its *tenure*: a hand-over costs one
 /// or two of them, so hand-overs cost a fifth of the time at most. Any value is correct.
 const TENURE_WAKES: u64 = 10;
-/// For how many wake-up latencies a reader waits outside a queue, among readers that are woken at
-/// once, before it joins the queue. Some milliseconds, in which a thread that has lost its
-/// processor gets it back. Any value is correct.
-const PATIENCE_WAKES: u64 = 1_000;
-
 /// What waiting costs in a world, as a value beside the [`Platform`](super::Platform) that says
 /// what the world is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,11 +43,6 @@ impl Costs {
     /// How long a queue head can be passed, in nanoseconds.
     pub(crate) const fn tenure_ns(self) -> u64 {
         self.wake_ns * TENURE_WAKES
-    }
-
-    /// How long a reader waits outside a queue, in nanoseconds.
-    pub(crate) const fn patience_ns(self) -> u64 {
-        self.wake_ns * PATIENCE_WAKES
     }
 
     /// The same costs with another wake-up latency.

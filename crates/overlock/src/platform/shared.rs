@@ -68,6 +68,10 @@ unsafe impl Platform for Shared {
         futex::wait(word, expected, deadline_ns, futex::Scope::Shared);
     }
 
+    fn wait_as(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>, classes: u32) {
+        futex::wait_as(word, expected, deadline_ns, classes, futex::Scope::Shared);
+    }
+
     fn kick(_word: *const AtomicU32, _cpu: Cpu) {}
 
     fn kick_any(word: *const AtomicU32) {
@@ -76,6 +80,14 @@ unsafe impl Platform for Shared {
 
     fn kick_every(word: *const AtomicU32) {
         futex::wake(word, i32::MAX, futex::Scope::Shared);
+    }
+
+    fn kick_any_of(word: *const AtomicU32, classes: u32) {
+        futex::wake_of(word, 1, classes, futex::Scope::Shared);
+    }
+
+    fn kick_every_of(word: *const AtomicU32, classes: u32) {
+        futex::wake_of(word, i32::MAX, classes, futex::Scope::Shared);
     }
 
     fn now_ns() -> u64 {

@@ -27,10 +27,8 @@ pub mod clock;
 pub(super) mod errno;
 pub(super) mod futex;
 pub mod maps;
-pub(super) mod readers;
 mod registry;
 pub mod report;
-mod rows;
 mod rseq;
 pub mod syscall;
 mod vdso;
@@ -123,8 +121,12 @@ unsafe impl Platform for Threads {
     }
 
     fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) {
+        Self::wait_as(word, expected, deadline_ns, u32::MAX);
+    }
+
+    fn wait_as(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>, classes: u32) {
         if WAITING.fix() {
-            futex::wait(word, expected, deadline_ns, futex::Scope::Private);
+            futex::wait_as(word, expected, deadline_ns, classes, futex::Scope::Private);
         } else {
             // Waiting was switched off while this thread was about to halt.
             Self::relax();
@@ -145,6 +147,14 @@ unsafe impl Platform for Threads {
 
     fn generation() -> u32 {
         registry::forks()
+    }
+
+    fn kick_any_of(word: *const AtomicU32, classes: u32) {
+        futex::wake_of(word, 1, classes, futex::Scope::Private);
+    }
+
+    fn kick_every_of(word: *const AtomicU32, classes: u32) {
+        futex::wake_of(word, i32::MAX, classes, futex::Scope::Private);
     }
 
     #[inline]

@@ -1,84 +1,83 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `RawRwLock`: many readers or one writer. A word that counts readers, and the queue lock as the
-//! queue of those who wait.
+//! `RawRwLock`: many readers or one writer, in one word.
 //!
-//! A read-write lock that prefers readers starves its writers, and one that prefers writers stops
-//! readers that could go on. Here a waiter, reader or writer, joins one queue; its head waits for
-//! the word, and CPUs that are running may pass it, but only so often. So neither starves. The
-//! queue is a [`Queued`](crate::Queued) lock: its holder *is* the queue head. The head of the queue
-//! halts on the word, and whoever ends its wait kicks it. Readers first wait beside the queue for
-//! some milliseconds, because there one kick wakes all of them.
+//! A read-write lock that prefers readers starves its writers, and one that prefers writers starves
+//! its readers. Here each side takes a lock that is free, and when it has waited in vain it *bars*
+//! the other side: the next turn is its own. No turn is given to a waiter by name, and no bar
+//! outlasts the time in which a waiter that can run would have come. So a waiter that never runs
+//! again costs the others that time once.
 //!
 //! # State
 //!
-//! The word (`raw/word/read_write.rs`) is `(readers, passed, CROWD, U_HALTED, HALTED, DUE,
-//! UPGRADABLE, WRITER)`, and for readers without a shared line `(BIASED, FOLDING)` (`bias.rs`).
-//! Below it is written `(r, p, h, u, w)`: readers, `passed`, which is zero if no queue head waits
-//! and `full` if it is passed no more, `HALTED`, `UPGRADABLE`, `WRITER`. A kick lets CPUs pass a
-//! head that wakes up: `p'` is `p`, or less.
+//! One word (`raw/word/read_write.rs`), written `(holds, BARRED, ASLEEP)`. `holds` is the number of
+//! readers, with a `u` if one of them may upgrade, or `W` (written), `C` (written, and the readers
+//! have claimed the next turn), or `T` (free, and it is the readers' turn). Nothing else is known
+//! of holders and waiters: guards can be released by any CPU, and a lock that no CPU uses can be
+//! moved. A waiter halts on the word as one of a class, and a kick is for a class.
+//!
+//! | state | plain readers | those that read already | writers |
+//! |---|---|---|---|
+//! | `(0,0,a)` | enter | enter | enter |
+//! | `(0,1,a)` | wait, for `reserved_ns` at most | enter | enter |
+//! | `(T,b,0)` | enter | enter | wait, for `reserved_ns` at most |
+//! | `(n,0,a)`, `(nu,0,a)` | enter | enter | wait |
+//! | `(n,1,a)`, `(nu,1,a)` | wait | enter | wait |
+//! | `(W,b,a)`, `(C,b,a)` | wait | wait | wait |
+//!
+//! Attempts that do not wait, and waits at their deadline, take any free lock. One that wants to be
+//! the upgradable reader is a plain reader that also waits while there is a `u`.
 //!
 //! # Life of an acquisition
 //!
 //! ```text
-//!  newcomer                            : queue head (holds the queue)   : release
-//!                                      :                                :
-//!  (r,0,0,u,0) -> (r+1,0,0,u,0)   read :                                : (r,p,h,u,0)
-//!  (r,p,h,u,0) -> (r+1,p+1,h,u,0) pass :                                :   -> (r-1,p,h,u,0)
-//!  (0,0,0,0,0) -> (0,0,0,0,1)    write :                                : (1,p,1,u,0)
-//!  (0,p,h,0,0) -> (0,p+1,h,0,1)   pass :                                :   -> (0,p',0,u,0), kick
-//!     | no room, or p is full          :                                : (0,p,1,0,1)
-//!     v                                :                                :   -> (0,p',0,0,0), kick
-//!   spins                              :                                :
-//!     | budget spent                   :                                :
-//!     v                                :                                :
-//!   takes the queue; a reader first    : (r,p,0,u,w) -> (r,full,0,u,w)  :
-//!   halts outside it ----------------->:    | budget spent   ^ kicked   :
-//!                                      :    v                |          :
-//!                                      : (r,p,0,u,w) -> (r,p,1,u,w) halts:
-//!                                      :                                :
-//!                                      : (r,p,h,u,0) -> (r+1,0,0,u,0)   :
-//!                                      : (0,p,h,0,0) -> (0,0,0,0,1)     :
-//!                                      :    takes, and leaves the queue :
+//!   reader                     : writer                      : release
+//!                              :                             :
+//!   (n,0,a) -> (n+1,0,a)       : (0,b,a) -> (W,b,a)          : reader: (n,b,a) -> (n-1,b,a),
+//!     | no room                :   | no room                 :   the last kicks a writer if b
+//!     v                        :   v                         :
+//!   spins                      : spins                       : writer: (W,b,a) -> (0,0,0),
+//!     | budget spent           :   | budget spent            :   kicks all readers if a,
+//!     v                        :   v                         :   and a writer if b
+//!   (h,b,a) -> (h,b,1), halts  : (h,b,a) -> (h,1,a), halts   :
+//!     | kicked                 :   | kicked                  : writer: (C,b,1) -> (T,b,0),
+//!     v                        :   v                         :   kicks all readers
+//!   as at first; if it finds W : as at first, and leaves b   :
+//!   (W,b,a) -> (C,b,1), halts  : behind: others may wait     : upgradable reader: (nu,0,1)
+//!   (T,b,0) -> (1,0,0),        :                             :   -> (n-1,0,0), kicks one that
+//!     kicks a writer if b      :                             :   wants that, and a writer
 //! ```
 //!
-//! An upgradable reader is beside readers and beside no other upgradable one; it is no reader in
-//! the count. To upgrade, it sets `DUE`, which bars readers, waits until `r` is zero, and becomes
-//! the writer in one access (`upgrade.rs`).
+//! The upgradable reader is one of the readers. To upgrade, it bars the others, `(nu,b,a) ->
+//! (nu,1,a)`, and takes the lock when it is the last, `(1u,b,a) -> (W,b,a)`. Beside a `u` only it
+//! sets `BARRED`: writers and others that would be upgradable set `ASLEEP`, and bar no reader.
 //!
 //! # The race of halt and release
 //!
 //! ```text
-//!   queue head                             last reader, or writer
-//!   CAS word: HALTED set, still no room    RMW word: the reader, or WRITER, is gone
-//!   ok: halt                               found HALTED: kick
-//!   failed: look again                     else: the head's CAS fails
+//!   waiter                                 release, or what else makes room
+//!   CAS word: BARRED or ASLEEP set,        RMW word: the holder is gone
+//!             still no room
+//!   ok: halt while the word is so          found the bit: kick its class
+//!   failed: look again                     else: the waiter's CAS fails
 //! ```
 //!
-//! Both change one word, so one comes first. If the release does, the head's CAS fails, and the
-//! head finds room. If the CAS does, the release finds `HALTED`. A release that kicks clears
-//! `HALTED` in the same access if it saw it before; otherwise `HALTED` stays until the head is
-//! back, and the release of a later reader kicks once more, which is needless and harmless (P4).
+//! Both change one word, so one comes first. If the release does, the waiter's CAS fails, and the
+//! waiter finds room. If the CAS does, the release finds the bit.
 //!
 //! # Invariants
 //!
-//! * R1: `WRITER` excludes readers, `UPGRADABLE` and another `WRITER`; each is taken by one CAS
-//!   from a word that has room.
-//! * R2: `passed` is not zero only while the holder of the queue waits for the word; that CPU sets
-//!   it and clears it. A newcomer that takes the lock meanwhile counts, in the access that takes,
-//!   and may not if the count is full. Only a writer's release that kicks a halted head makes
-//!   room in the count, at most once in a halt.
-//! * R3: if `HALTED` is set, each release after which a writer would have room, and each that ends
-//!   `WRITER`, `UPGRADABLE` or `DUE`, kicks. So does a reader that leaves last if `U_HALTED` is
-//!   set.
-//! * R4: only the queue head waits for `HALTED`, and only the CPU with `UPGRADABLE` for `U_HALTED`.
-//!   A kick finds both by the address of the word.
-//! * R5: after its read-modify-write, a release uses only the address of the word (F4). A CPU that
-//!   releases the queue holds the lock, or has given up and still borrows it.
-//! * R6: `BIASED` is set and cleared only by the CPU that holds the queue. `BIASED` excludes
-//!   `WRITER`, `UPGRADABLE` and `passed`; so does `FOLDING`, which bars all newcomers.
-//! * R7: while a reader has halted outside the queue and no kick for it is due, `CROWD` is set, and
-//!   newcomers have no room or a queue head waits. Each change after which they have room and no
-//!   head waits kicks if it finds `CROWD` (`wait.rs`).
+//! * R1: `W` and `C` are entered only from a word that is not held, or by the upgradable reader
+//!   when it is the last. A reader enters only from a word that is not written, and `u` only one
+//!   that has none.
+//! * R2: if a writer has halted, then `BARRED` is set, or `ASLEEP` is set beside a `u`, or a writer
+//!   that was kicked has yet to take the lock (it sets `BARRED` then), to halt again, or to give up
+//!   (it passes the kick on). The same holds of those that would be upgradable, with `ASLEEP`.
+//! * R3: if a reader has halted and no kick for it is due, then `ASLEEP` is set, and the lock is
+//!   written or barred.
+//! * R4: each change after which a class that R2 or R3 speaks of has room kicks it: all readers, or
+//!   one of the others.
+//! * R5: after its read-modify-write, a release uses only the address of the word (F4).
+//! * R6: `BARRED` beside a `u` is set only by the CPU that upgrades, and cleared when it gives up.
 //!
 //! # Orderings
 //!
@@ -86,7 +85,7 @@
 //! |---|---|---|---|
 //! | R-O1 | every CAS that takes the lock, or upgrades | Acquire | R-O2: a reader sees what the writer before it did, a writer what all readers before it did |
 //! | R-O2 | every release and downgrade | Release | R-O1 |
-//! | R-O3 | setting `HALTED`, `U_HALTED` or `CROWD` | Release | R-O4: the table entry is visible to a CPU that saw the bit |
+//! | R-O3 | the CAS before a halt | Release | R-O4: the table entry is visible to a CPU that saw the bit |
 //! | R-O4 | fence before a kick (`park.rs`) | Acquire | R-O3 |
 //!
 //! Only read-modify-writes change the word, so each continues the release sequences of those before
@@ -94,69 +93,101 @@
 //!
 //! # Bounds
 //!
-//! A queue head is passed at most [`MAX_BYPASS`](RawRwLock::MAX_BYPASS) times: 32 times in each of
-//! its first 16 halts, while it wakes up. Those behind it are in the order in which they joined the
-//! queue, each passed at most as often when it is the head. A reader joins the queue when it has
-//! waited outside for a thousand wake-up latencies; writers join at once. A reader that asks for
-//! it ([`lock_shared_recursive`](RawRwLock::lock_shared_recursive)) passes a waiting writer without
-//! a count, as long as the lock is being read: the writer may wait for that very reader.
+//! *Writers.* Once a waiting writer has halted, a plain reader comes before the next writer only if
+//! it had entered by then, if a writer's release has kicked it together with that writer, which
+//! bars others when it is back, if it only tries and finds the lock free, or if the lock has lain
+//! free for [`reserved_ns`](crate::platform::Costs::reserved_ns). Those that read already
+//! ([`lock_shared_recursive`](RawRwLock::lock_shared_recursive)) pass without a bound: the writer
+//! may wait for them. *Readers.* A reader that has halted, was kicked, and finds a writer again is
+//! of those that have the next turn, unless none of them comes within `reserved_ns`. Writers among
+//! themselves, like readers, have no order.
+//!
+//! *Stopped waiters.* One that is stopped for ever holds no turn for longer than `reserved_ns`, and
+//! bars no reader after that. If it had been kicked, others of its class that have halted look by
+//! themselves: after 25 times that time, and then whenever they have waited four times as long.
 //!
 //! # Limits
 //!
-//! * The word counts 65,536 readers. One more waits.
-//! * A thread that reads twice, the second time not recursively, waits for ever if a writer has
-//!   come in between and is not passed any more.
-//! * A signal handler that jumps out of a wait in its slow half leaves the lock unusable.
-//! * A CPU that loses its processor while it holds the queue and can't be passed keeps newcomers
-//!   out until it is back, as the queue locks' heads do.
+//! * A thread that reads twice, the second time not recursively, waits for ever if a writer waits.
+//! * 2^29 - 3 CPUs can read at a time. One more panics, or fails if it does not wait for ever.
+//! * Where CPUs do not halt, the other side is barred by the first look that fails.
 //!
 //! # Sources
 //!
-//! W. Long, "qrwlock: A queue read/write lock implementation" (Linux 3.16
-//! kernel/locking/qrwlock.c): a count and a queue lock whose holder waits for the count. The
-//! upgradable reader, which excludes its like, is `parking_lot`'s and Boost's. The queue, its pace,
-//! halts and kicks: [`queue`](super::queue).
+//! The classes of waiters and the chain of kicks from writer to writer: Rust's standard library,
+//! `sys/sync/rwlock/futex.rs` (1.95). The upgradable reader, which excludes its like, and when it
+//! bars others: `parking_lot` 0.12. Alternating turns: B. Brandenburg, J. Anderson, "Spin-Based
+//! Reader-Writer Synchronization for Multiprocessor Real-Time Systems", Real-Time Systems 2010.
 
 use core::fmt;
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use super::queue::{QueueLock, order::Strict};
 use super::{ConstLock, RawLock, RawTimedLock};
 use crate::atomic::{Atomic, ConstAtomic};
 use crate::counters::{Class, Event, Uncounted};
 use crate::park;
-use crate::platform::{Bias, Platform, Unbiased};
-use crate::raw::word::read_write::{RwWord, Want, cas, rmw, update};
+use crate::platform::Platform;
+use crate::raw::word::read_write::{Kicks, Pass, READER, RwWord, Want, cas, update};
 
-mod bias;
-mod upgrade;
 mod wait;
 
 /// A lock for many readers or one writer. See the [module documentation](self).
 ///
-/// As a [`RawLock`] it is held for writing. A CPU releases what it has taken: nothing here finds
-/// out that another one does.
+/// As a [`RawLock`] it is held for writing. Any CPU can release it for the one that has taken it.
 #[repr(C)]
-pub struct RawRwLock<P: Platform, C: Class = Uncounted, B: Bias<P> = Unbiased> {
+pub struct RawRwLock<P: Platform, C: Class = Uncounted> {
     word: P::Word,
-    queue: QueueLock<P, Strict>,
-    pace: B::Pace,
-    class: PhantomData<(C, B)>,
+    class: PhantomData<C>,
 }
 
-impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
-    /// How many acquisitions may pass a waiter while it is the queue head.
-    pub const MAX_BYPASS: u32 = RwWord::PASSES * RwWord::PASSED_HALTS;
+/// Why a wait ended without the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refused {
+    /// The deadline has passed.
+    Late,
+    /// As many CPUs read as can.
+    Full,
+}
 
-    /// An unlocked lock in two cells, for platforms whose cells can't be constants.
+/// The verbs of one way to take the lock.
+macro_rules! verbs {
+    ($want:expr, $pass:expr, $(#[$doc:meta])* $lock:ident, $try_lock:ident, $until:ident) => {
+        $(#[$doc])*
+        #[inline]
+        pub fn $lock(&self) {
+            if !self.try_take($want, $pass) {
+                self.must(self.lock_slow($want, $pass, None));
+            }
+        }
+
+        /// The same, if it is possible without waiting. Returns whether it took the lock.
+        #[inline]
+        #[must_use = "if this returns true, the lock must be released"]
+        pub fn $try_lock(&self) -> bool {
+            self.try_take($want, if let Pass::All = $pass { Pass::All } else { Pass::Late })
+        }
+
+        /// The same, if it is possible before the platform's clock reads `deadline_ns`. Returns
+        /// whether it took the lock. It returns false earlier if [as many read as
+        /// can](Self::is_full).
+        #[must_use = "if this returns true, the lock must be released"]
+        pub fn $until(&self, deadline_ns: u64) -> bool {
+            self.try_take($want, $pass) || self.lock_slow($want, $pass, Some(deadline_ns)).is_ok()
+        }
+    };
+}
+
+impl<P: Platform, C: Class> RawRwLock<P, C> {
+    /// How many CPUs can hold the lock for reading at a time.
+    pub const READERS_MAX: u32 = RwWord::READERS_MAX;
+
+    /// An unlocked lock in a cell, for platforms whose cells can't be constants.
     ///
     /// # Safety
-    /// Each cell holds zero. Other values stand for holders or waiters that do not exist.
-    pub const unsafe fn with(word: P::Word, queue: P::Word) -> Self {
-        // SAFETY: the caller's.
-        let queue = unsafe { QueueLock::with(queue) };
-        Self { word, queue, pace: B::NEW, class: PhantomData }
+    /// The cell holds zero. Other values stand for holders or waiters that do not exist.
+    pub const unsafe fn with(word: P::Word) -> Self {
+        Self { word, class: PhantomData }
     }
 
     #[inline(always)]
@@ -164,205 +195,217 @@ impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B> {
         RwWord::new(self.word.load(Relaxed))
     }
 
-    /// Takes the lock if it has room and newcomers may pass.
+    /// Takes the lock if it has room.
     #[inline(always)]
-    fn try_take(&self, want: Want) -> bool {
+    fn try_take(&self, want: Want, pass: Pass) -> bool {
         let mut seen = self.look();
-        while let Some(new) = seen.taken_by_newcomer(want) {
-            // ORDERING: Acquire, R-O1.
-            match cas(&self.word, seen, new, Acquire) {
-                Ok(()) => return true,
-                Err(now) => seen = now,
+        if want == Want::Read {
+            while let Some(new) = seen.read_at_once() {
+                // ORDERING: Acquire, R-O1. (n,0,0) -> (n+1,0,0)
+                match cas(&self.word, seen, new, Acquire) {
+                    Ok(()) => return true,
+                    Err(now) => seen = now,
+                }
             }
         }
-        false
+        self.try_take_slow(want, pass)
     }
 
-    /// Waits until no writer holds the lock, and takes it for reading. A writer that waits is
-    /// passed a bounded number of times.
+    /// [`try_take`](Self::try_take), where others may wait.
     #[inline]
-    pub fn lock_shared(&self) {
-        if self.enters_by_bias() {
-            return;
+    fn try_take_slow(&self, want: Want, pass: Pass) -> bool {
+        // ORDERING: Acquire, R-O1.
+        let kicks = update(&self.word, Acquire, |seen| seen.taken(want, pass));
+        if let Some(kicks) = kicks {
+            self.kick(kicks);
         }
-        if self.try_take(Want::Read) {
-            self.may_be_biased();
-        } else {
-            self.lock_slow(Want::Read, None);
-        }
+        kicks.is_some()
     }
 
-    /// Takes the lock for reading if that is possible without waiting. Returns whether it did.
+    /// Ends an acquisition that has no deadline.
     #[inline]
-    #[must_use = "if this returns true, the lock must be released"]
-    pub fn try_lock_shared(&self) -> bool {
-        self.enters_by_bias() || self.try_take(Want::Read)
+    fn must(&self, taken: Result<(), Refused>) {
+        assert!(taken.is_ok(), "too many readers of a read-write lock");
     }
 
-    /// Takes the lock for reading if that is possible before the platform's clock reads
-    /// `deadline_ns`. Returns whether it did, and false no earlier than the deadline.
-    #[must_use = "if this returns true, the lock must be released"]
-    pub fn try_lock_shared_until(&self, deadline_ns: u64) -> bool {
-        self.try_lock_shared() || self.lock_slow(Want::Read, Some(deadline_ns))
+    verbs! {
+        Want::Read, Pass::Waiting,
+        /// Waits until no writer holds the lock, or has waited for it, and takes it for reading.
+        lock_shared, try_lock_shared, try_lock_shared_until
     }
 
-    /// Takes the lock for reading, and does not wait for a writer that waits itself: for a thread
-    /// that reads already, for which such a writer waits.
-    #[inline]
-    pub fn lock_shared_recursive(&self) {
-        if !self.try_lock_shared_recursive() {
-            self.read_again_slow(None);
-        }
+    verbs! {
+        Want::Read, Pass::All,
+        /// Takes the lock for reading as soon as no writer holds it, past writers that wait: for a
+        /// thread that may be reading already, for which such a writer waits. If it is, it does not
+        /// wait.
+        lock_shared_recursive, try_lock_shared_recursive, try_lock_shared_recursive_until
     }
 
-    /// [`lock_shared_recursive`](Self::lock_shared_recursive), if it is possible without waiting.
-    /// For a thread that reads already, it is.
-    #[inline]
-    #[must_use = "if this returns true, the lock must be released"]
-    pub fn try_lock_shared_recursive(&self) -> bool {
-        self.enters_by_bias() || self.take_again().is_ok()
-    }
-
-    /// Takes the lock for reading past any waiter. Returns the word that does not let it.
-    #[inline]
-    fn take_again(&self) -> Result<(), RwWord> {
-        let mut seen = self.look();
-        while let Some(new) = seen.taken_again() {
-            // ORDERING: Acquire, R-O1.
-            match cas(&self.word, seen, new, Acquire) {
-                Ok(()) => return Ok(()),
-                Err(now) => seen = now,
-            }
-        }
-        Err(seen)
-    }
-
-    /// [`lock_shared_recursive`](Self::lock_shared_recursive), if it is possible before the
-    /// deadline.
-    #[must_use = "if this returns true, the lock must be released"]
-    pub fn try_lock_shared_recursive_until(&self, deadline_ns: u64) -> bool {
-        self.try_lock_shared_recursive() || self.read_again_slow(Some(deadline_ns))
+    verbs! {
+        Want::Upgradable, Pass::Waiting,
+        /// [`lock_shared`](Self::lock_shared) with the right to [upgrade](Self::upgrade), which one
+        /// reader at a time can have.
+        lock_upgradable, try_lock_upgradable, try_lock_upgradable_until
     }
 
     /// Releases the lock, held for reading.
     ///
     /// # Safety
-    /// The caller holds the lock for reading.
+    /// The lock is held for reading.
     #[inline]
     pub unsafe fn unlock_shared(&self) {
-        if self.leaves_by_bias() {
-            return;
-        }
         let address = &raw const self.word;
-        if self.look().left_by_last_reader().is_some() {
-            return self.leave_last();
-        }
-        // ORDERING: Release, R-O2. (r,..) -> (r-1,..). The word is not touched again (R5).
-        let before = self.word.fetch_sub(rmw::LEAVE, Release);
-        if P::WAITS && RwWord::new(before).was_last_of() {
-            Self::kick(address);
+        // ORDERING: Release, R-O2. (n,b,a) -> (n-1,b,a). The word is not touched again (R5).
+        let before = self.word.fetch_sub(READER, Release);
+        let kicks = RwWord::new(before).left_by_reader();
+        if P::WAITS && kicks != Kicks::NONE {
+            Self::kick_at(address, kicks);
         }
     }
 
-    /// [`unlock_shared`](Self::unlock_shared), where a CPU has halted until the last reader leaves.
-    #[cold]
-    #[inline(never)]
-    fn leave_last(&self) {
+    /// Changes the word to what `new` makes of it, and kicks those that this lets in.
+    fn release(&self, new: impl Fn(RwWord) -> (RwWord, Kicks)) {
         let address = &raw const self.word;
-        let mut seen = self.look();
-        loop {
-            let last = seen.left_by_last_reader();
-            let new = last.unwrap_or(RwWord::new(seen.bits().wrapping_sub(rmw::LEAVE)));
-            // ORDERING: Release, R-O2. (1,h) -> (0,0), or (r,h) -> (r-1,h).
-            match cas(&self.word, seen, new, Release) {
-                Ok(()) if last.is_some() => return Self::kick(address),
-                Ok(()) => return,
-                Err(now) => seen = now,
-            }
-        }
+        // ORDERING: Release, R-O2. The word is not touched again (R5).
+        let kicks = update(&self.word, Release, |seen| Some(new(seen)));
+        Self::kick_at(address, kicks.unwrap_or(Kicks::NONE));
     }
 
-    /// The release of a writer for which others wait.
+    /// Releases the lock, held as upgradable.
+    ///
+    /// # Safety
+    /// The lock is held as upgradable.
+    pub unsafe fn unlock_upgradable(&self) {
+        self.release(RwWord::left_by_upgradable);
+    }
+
+    /// The release of a writer, where others may wait.
     #[cold]
     #[inline(never)]
     fn leave_waiters(&self) {
-        let address = &raw const self.word;
-        // ORDERING: Release, R-O2. (0,p,h,0,1) -> (0,p',0,0,0). The word is not touched again (R5).
-        let before = update(&self.word, Release, |seen| Some(seen.left_by_writer()));
-        let before = before.unwrap_or(RwWord::FREE);
-        Self::kick_for(address, before, before.left_by_writer());
+        self.release(RwWord::left_by_writer);
     }
 
-    /// Kicks the CPUs that have halted for a lock: the queue head, the upgrading CPU, the crowd.
-    /// Only the address is used (R5).
-    #[cold]
-    #[inline(never)]
-    fn kick(word: *const P::Word) {
+    /// Waits until no other CPU reads, and takes the lock, held as upgradable, for writing. Others
+    /// that want to read wait meanwhile.
+    ///
+    /// # Safety
+    /// The lock is held as upgradable.
+    #[inline]
+    pub unsafe fn upgrade(&self) {
+        if !self.try_take_slow(Want::Upgrade, Pass::Waiting) {
+            self.must(self.lock_slow(Want::Upgrade, Pass::Waiting, None));
+        }
+    }
+
+    /// [`upgrade`](Self::upgrade), if it is possible without waiting. Otherwise the lock stays held
+    /// as upgradable.
+    ///
+    /// # Safety
+    /// The lock is held as upgradable.
+    #[inline]
+    #[must_use = "it says for what the lock is held"]
+    pub unsafe fn try_upgrade(&self) -> bool {
+        self.try_take_slow(Want::Upgrade, Pass::Waiting)
+    }
+
+    /// [`upgrade`](Self::upgrade), if it is possible before the deadline. Otherwise the lock stays
+    /// held as upgradable.
+    ///
+    /// # Safety
+    /// The lock is held as upgradable.
+    #[must_use = "it says for what the lock is held"]
+    pub unsafe fn try_upgrade_until(&self, deadline_ns: u64) -> bool {
+        self.try_take_slow(Want::Upgrade, Pass::Waiting)
+            || self.lock_slow(Want::Upgrade, Pass::Waiting, Some(deadline_ns)).is_ok()
+    }
+
+    /// Goes on reading, without writing: others may read, too.
+    ///
+    /// # Safety
+    /// The lock is held for writing.
+    pub unsafe fn downgrade(&self) {
+        self.release(|seen| seen.downgraded(Want::Write, Want::Read));
+    }
+
+    /// Goes on as the upgradable reader, without writing: others may read, too.
+    ///
+    /// # Safety
+    /// The lock is held for writing.
+    pub unsafe fn downgrade_to_upgradable(&self) {
+        self.release(|seen| seen.downgraded(Want::Write, Want::Upgradable));
+    }
+
+    /// Goes on reading, without the right to upgrade.
+    ///
+    /// # Safety
+    /// The lock is held as upgradable.
+    pub unsafe fn downgrade_upgradable(&self) {
+        self.release(|seen| seen.downgraded(Want::Upgradable, Want::Read));
+    }
+
+    fn kick(&self, kicks: Kicks) {
+        Self::kick_at(&raw const self.word, kicks);
+    }
+
+    /// Kicks waiters. Only the address of the word is used (R5).
+    fn kick_at(word: *const P::Word, kicks: Kicks) {
+        if !P::WAITS || kicks == Kicks::NONE || !P::waits() {
+            return;
+        }
         C::count(Event::PvKickUnlock);
         // The R-O4 fence is in there.
-        park::unpark_all::<P>(word);
-    }
-
-    /// Kicks, if this change of the word found the queue head halted, or a crowd that now may come.
-    fn kick_for(address: *const P::Word, before: RwWord, after: RwWord) {
-        if P::WAITS && (before.is_head_halted() || before.has_crowd() && after.invites_crowd()) {
-            Self::kick(address);
+        for want in [Want::Upgrade, Want::Write, Want::Upgradable] {
+            if kicks.include(want) {
+                park::unpark_one_as::<P>(word, want.class());
+            }
+        }
+        if kicks.include(Want::Read) {
+            park::unpark_all_as::<P>(word, Want::Read.class());
         }
     }
 
     /// Removes all waiters: for a forked child, which has none of the threads that waited. Who
     /// holds the lock, and for what, stays as it was.
     ///
-    /// # Safety
-    /// No CPU waits for this lock, or begins to before this returns. (Others may take it and
-    /// release it meanwhile.)
-    pub unsafe fn forget_waiters(&self)
-    where
-        P::Word: ConstAtomic<u32>,
-    {
-        // SAFETY: a new queue; the old one is accessed only by those that wait, which are gone. A
-        // queue consists of one cell.
-        unsafe {
-            (&raw const self.queue).cast_mut().write(QueueLock::with(P::Word::ZERO));
-        }
-        self.word.fetch_and(rmw::NO_WAITERS, Relaxed);
+    /// No CPU may wait for this lock, or begin to before this returns: it might not be kicked.
+    pub fn without_waiters(&self) {
+        let _ = update(&self.word, Relaxed, |seen| Some((seen.without_waiters(), ())));
     }
 
     /// Whether a CPU holds the lock for reading or writing. The answer may be out of date by the
     /// time it is returned.
     pub fn is_locked_at_all(&self) -> bool {
-        let seen = self.look();
-        // A writer finds out whether a biased lock is.
-        seen.is_written() || seen.is_upgradable() || seen.may_have_notes() || seen.readers() != 0
+        !self.look().is_free()
+    }
+
+    /// Whether [as many CPUs as can](Self::READERS_MAX) hold the lock for reading.
+    pub fn is_full(&self) -> bool {
+        self.look().is_full()
     }
 }
 
-// SAFETY: `WRITER` is set by a successful CAS from a word without it, without readers and without
-// `UPGRADABLE` (R1), and cleared only by the writer; R-O1 and R-O2 order the critical sections.
-unsafe impl<P: Platform, C: Class, B: Bias<P>> RawLock for RawRwLock<P, C, B> {
+// SAFETY: R1; R-O1 and R-O2 order the critical sections.
+unsafe impl<P: Platform, C: Class> RawLock for RawRwLock<P, C> {
     #[inline]
     fn lock(&self) {
-        // ORDERING: Acquire, R-O1. (0,0,0,0,0) -> (0,0,0,0,1)
+        // ORDERING: Acquire, R-O1. (0,0,0) -> (W,0,0)
         if cas(&self.word, RwWord::FREE, RwWord::WRITTEN, Acquire).is_err() {
-            self.lock_slow(Want::Write, None);
+            self.must(self.lock_slow(Want::Write, Pass::Waiting, None));
         }
     }
 
     #[inline]
     fn try_lock(&self) -> bool {
-        self.try_take(Want::Write) || self.try_take_biased(Want::Write)
+        self.try_take_slow(Want::Write, Pass::Late)
     }
 
     #[inline]
     unsafe fn unlock(&self) {
-        let address = &raw const self.word;
-        if P::WAITS && self.look().has_waiters() {
-            return self.leave_waiters();
-        }
-        // ORDERING: Release, R-O2. (0,p,h,0,1) -> (0,p,0,0,0). The word is not touched again (R5).
-        let before = self.word.fetch_and(rmw::WRITTEN, Release);
-        if P::WAITS && RwWord::new(before).has_waiters() {
-            Self::kick_for(address, RwWord::new(before), RwWord::new(before & rmw::WRITTEN));
+        // ORDERING: Release, R-O2. (W,0,0) -> (0,0,0). The word is not touched again (R5).
+        if cas(&self.word, RwWord::WRITTEN, RwWord::FREE, Release).is_err() {
+            self.leave_waiters();
         }
     }
 
@@ -373,9 +416,10 @@ unsafe impl<P: Platform, C: Class, B: Bias<P>> RawLock for RawRwLock<P, C, B> {
 }
 
 // SAFETY: as for `RawLock`.
-unsafe impl<P: Platform, C: Class, B: Bias<P>> RawTimedLock for RawRwLock<P, C, B> {
+unsafe impl<P: Platform, C: Class> RawTimedLock for RawRwLock<P, C> {
     fn try_lock_until(&self, deadline_ns: u64) -> bool {
-        self.try_take(Want::Write) || self.lock_slow(Want::Write, Some(deadline_ns))
+        self.try_take_slow(Want::Write, Pass::Waiting)
+            || self.lock_slow(Want::Write, Pass::Waiting, Some(deadline_ns)).is_ok()
     }
 
     #[inline]
@@ -384,25 +428,25 @@ unsafe impl<P: Platform, C: Class, B: Bias<P>> RawTimedLock for RawRwLock<P, C, 
     }
 }
 
-impl<P: Platform, C: Class, B: Bias<P>> RawRwLock<P, C, B>
+impl<P: Platform, C: Class> RawRwLock<P, C>
 where
     P::Word: ConstAtomic<u32>,
 {
     /// An unlocked lock. All its bytes are zero.
     pub const fn new() -> Self {
         // SAFETY: `ConstAtomic::ZERO` holds zero.
-        unsafe { Self::with(P::Word::ZERO, P::Word::ZERO) }
+        unsafe { Self::with(P::Word::ZERO) }
     }
 }
 
-impl<P: Platform, C: Class, B: Bias<P>> ConstLock for RawRwLock<P, C, B>
+impl<P: Platform, C: Class> ConstLock for RawRwLock<P, C>
 where
     P::Word: ConstAtomic<u32>,
 {
     const NEW: Self = Self::new();
 }
 
-impl<P: Platform, C: Class, B: Bias<P>> Default for RawRwLock<P, C, B>
+impl<P: Platform, C: Class> Default for RawRwLock<P, C>
 where
     P::Word: ConstAtomic<u32>,
 {
@@ -411,7 +455,7 @@ where
     }
 }
 
-impl<P: Platform, C: Class, B: Bias<P>> fmt::Debug for RawRwLock<P, C, B> {
+impl<P: Platform, C: Class> fmt::Debug for RawRwLock<P, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seen = self.look();
         let (written, readers) = (seen.is_written(), seen.readers());

@@ -11,7 +11,6 @@ use std::thread;
 use std::time::Duration;
 
 use overlock::counters::Uncounted;
-use overlock::platform::Bias;
 use overlock::platform::Platform;
 use overlock::{RawCondvar, RawLock, RawRwLock};
 
@@ -41,7 +40,7 @@ pub(crate) fn conditional<S: Conditional>() -> Box<dyn Conditional> {
     Box::new(S::new())
 }
 
-impl<P: Platform, B: Bias<P>> Shared for RawRwLock<P, Uncounted, B>
+impl<P: Platform> Shared for RawRwLock<P, Uncounted>
 where
     P::Word: overlock::atomic::ConstAtomic<u32>,
 {

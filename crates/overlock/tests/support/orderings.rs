@@ -47,20 +47,14 @@ const CAUGHT: &[(&str, Ordering, &str)] = &[
     ("refresh.rs leave swap", Relaxed, "refresh_two"),
     ("refresh.rs wait_for_end compare_exchange", Relaxed, "refresh_two"),
     ("read_write.rs try_take cas", Relaxed, "rw_read_write"),
-    ("read_write.rs take_again cas", Relaxed, "rw_reads_past"),
+    ("read_write.rs try_take_slow update", Relaxed, "rw_reads_past"),
     ("read_write.rs unlock_shared fetch_sub", Relaxed, "rw_read_write"),
-    ("read_write.rs leave_last cas", Relaxed, "rw_spurious"),
+    ("read_write.rs release update", Relaxed, "rw_two_writers"),
     ("read_write.rs lock cas", Relaxed, "rw_two_writers"),
-    ("read_write.rs unlock fetch_and", Relaxed, "rw_two_writers"),
-    ("read_write.rs leave_waiters update", Relaxed, "rw_spurious"),
-    ("wait.rs wait_in_crowd update", Relaxed, "rw_read_write"),
-    ("wait.rs lock_as_head cas", Relaxed, "rw_two_writers"),
-    ("wait.rs halt_as_head update", Relaxed, "rw_read_write"),
-    ("upgrade.rs unlock_upgradable fetch_and", Relaxed, "rw_upgradable"),
-    ("upgrade.rs try_to_upgrade update", Relaxed, "rw_upgrade"),
-    ("upgrade.rs halt_to_upgrade update", Relaxed, "rw_upgrade"),
-    ("upgrade.rs hold_for_less update", Relaxed, "rw_downgrade"),
-    ("bias.rs fold fetch_add", Relaxed, "rw_biased_past"),
+    ("read_write.rs unlock cas", Relaxed, "rw_two_writers"),
+    ("wait.rs lock_slow cas", Relaxed, "rw_two_writers"),
+    ("wait.rs give_up update", Relaxed, "rw_timed"),
+    ("wait.rs halt update", Relaxed, "rw_read_write"),
     ("condvar.rs halt compare_exchange", Relaxed, "cond_two"),
     ("node.rs release store", Relaxed, "queued_left_behind"),
     ("slot.rs take compare_exchange", Relaxed, "queued_left_behind"),
@@ -181,9 +175,7 @@ fn refresh() {
 
 #[test]
 fn read_write() {
-    audit("bias.rs");
     audit("read_write.rs");
-    audit("upgrade.rs");
 }
 
 #[test]

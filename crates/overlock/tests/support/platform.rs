@@ -17,7 +17,6 @@
 //! | P9 | Each CPU has a clock, which advances by [`World::tick_ns`] at each reading: budgets are spent after two readings. This goes far beyond the clause: the clocks of two CPUs differ by as much as their numbers of readings. No lock may rely on more for its safety. |
 //! | P10 | `WAITS` is a parameter. |
 //! | P11 | A sequence runs under a lock of its CPU, and `membarrier` takes the locks of all other CPUs in turn: sequences under way end, and those that begin later see what was written before. Depending on [`World::barrier`] it may refuse, or lie; the models must find a lie. |
-//! | P12 | As P11: notes are made and unmade under that lock. |
 //!
 //! With [`Halt::Futex`], loom finds a lost wake-up as a deadlock. With [`Halt::Token`], a CPU that
 //! polls its token for ever is one.
@@ -28,10 +27,9 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
 
-use loom::sync::atomic::{AtomicBool, AtomicUsize};
+use loom::sync::atomic::AtomicBool;
 use loom::sync::{Condvar, Mutex};
 use overlock::atomic::Atomic;
-use overlock::platform::{Bias, BiasPace};
 use overlock::platform::{Bucket, CheapRelease, Costs, Cpu, LEVELS, Platform, Slot};
 
 use super::cells::{Byte, Half, Part, Trail, Word};
@@ -146,6 +144,8 @@ impl World {
 struct Own {
     clock_ns: Cell<u64>,
     halts: Cell<u32>,
+    /// The classes of waiters to which it belongs while it sleeps.
+    classes: Cell<u32>,
     pauses: Cell<u32>,
     paused_at: Cell<u64>,
     interrupted: Cell<usize>,
@@ -164,8 +164,6 @@ struct Machine {
     tokens: Vec<AtomicBool>,
     /// Held by each CPU while it is in a sequence.
     sequences: Vec<Mutex<()>>,
-    /// The note of each CPU: the biased lock that it reads, or zero.
-    notes: Vec<AtomicUsize>,
     /// How many entries of the table of waiters are in use.
     used: &'static Cell<usize>,
 }
@@ -214,7 +212,6 @@ pub(crate) fn open(world: World, cpus: usize) {
         beds: (0..cpus).map(|_| Condvar::new()).collect(),
         tokens: (0..cpus).map(|_| AtomicBool::new(false)).collect(),
         sequences: (0..cpus).map(|_| Mutex::new(())).collect(),
-        notes: (0..cpus).map(|_| AtomicUsize::new(0)).collect(),
         used,
     })));
 }
@@ -400,10 +397,14 @@ impl Machine {
         self.world.barrier != Barrier::Refused
     }
 
-    /// Wakes those of `cpus` that sleep on `word`, but at most `most` of them.
-    fn wake(&self, word: *const Word, cpus: Range<usize>, most: usize) {
+    /// Wakes those of `cpus` that sleep on `word` and are of these classes, but at most `most` of
+    /// them.
+    fn wake(&self, word: *const Word, cpus: Range<usize>, classes: u32, most: usize) {
         let mut kernel = self.kernel.lock().expect("a panic ends the model");
-        let sleepers: Vec<_> = cpus.filter(|&sleeper| kernel[sleeper] == word.addr()).collect();
+        let is_meant = |&sleeper: &usize| {
+            kernel[sleeper] == word.addr() && self.own[sleeper].classes.get() & classes != 0
+        };
+        let sleepers: Vec<_> = cpus.filter(is_meant).collect();
         for sleeper in sleepers.into_iter().take(most) {
             kernel[sleeper] = 0;
             self.beds[sleeper].notify_one();
@@ -437,79 +438,6 @@ unsafe impl<const CHEAP: bool> CheapRelease<Word, Half> for Sequences<CHEAP> {
         machine().membarrier()
     }
 }
-
-/// Notes of readers, one for each CPU, by sequences of two steps (P12).
-pub(crate) struct Noted;
-
-// SAFETY: `enter` and `leave` run under the lock that `membarrier` takes; each note is taken once,
-// by a change of its cell.
-unsafe impl<const WAITS: bool, const BY_ADDRESS: bool> Bias<Loom<WAITS, BY_ADDRESS, true>>
-    for Noted
-{
-    const EXISTS: bool = true;
-    type Pace = BiasPace;
-    const NEW: BiasPace = BiasPace::new();
-
-    fn enter(word: &Word, biased: u32) -> bool {
-        let (machine, note) = (machine(), &machine().notes[me()]);
-        machine.sequence(|| {
-            let admits = word.load(Acquire) & biased != 0 && note.load(Relaxed) == 0;
-            if admits {
-                note.store((&raw const *word).addr(), Release);
-                sites::reach(ENTERS_BY_BIAS);
-            }
-            admits
-        })
-    }
-
-    fn leave(word: &Word, biased: u32) -> bool {
-        let (machine, note) = (machine(), &machine().notes[me()]);
-        machine.sequence(|| {
-            let leaves =
-                word.load(Relaxed) & biased != 0 && note.load(Relaxed) == (&raw const *word).addr();
-            if leaves {
-                note.store(0, Release);
-            }
-            leaves
-        })
-    }
-
-    fn retract(word: *const Word) -> bool {
-        let note = &machine().notes[me()];
-        let retracts = note.compare_exchange(word.addr(), 0, Release, Relaxed).is_ok();
-        if retracts {
-            sites::reach(RETRACTS);
-        }
-        retracts
-    }
-
-    fn cut_off() {
-        machine().membarrier();
-    }
-
-    fn take(word: *const Word) -> u32 {
-        let taken = machine()
-            .notes
-            .iter()
-            .filter(|note| note.compare_exchange(word.addr(), 0, Acquire, Acquire).is_ok());
-        let taken = taken.count() as u32;
-        if taken > 0 {
-            sites::reach(TAKES_A_NOTE);
-        }
-        taken
-    }
-
-    fn pace(kept: &BiasPace) -> Option<&BiasPace> {
-        Some(kept)
-    }
-}
-
-/// A reader entered without the word.
-pub(crate) const ENTERS_BY_BIAS: &str = "a reader enters by the bias";
-/// A reader took its note back after the end of the bias.
-pub(crate) const RETRACTS: &str = "a reader takes its note back";
-/// The queue head found a note.
-pub(crate) const TAKES_A_NOTE: &str = "the queue head takes a note";
 
 // SAFETY: the table above answers the contract clause by clause.
 unsafe impl<const WAITS: bool, const BY_ADDRESS: bool, const CHEAP: bool> Platform
@@ -564,7 +492,12 @@ unsafe impl<const WAITS: bool, const BY_ADDRESS: bool, const CHEAP: bool> Platfo
     }
 
     fn wait(word: &Word, expected: u32, deadline_ns: Option<u64>) {
+        Self::wait_as(word, expected, deadline_ns, u32::MAX);
+    }
+
+    fn wait_as(word: &Word, expected: u32, deadline_ns: Option<u64>, classes: u32) {
         let machine = machine();
+        machine.me().classes.set(classes);
         machine.interrupt();
         machine.halt(word, || word.holds(expected), deadline_ns);
     }
@@ -573,7 +506,7 @@ unsafe impl<const WAITS: bool, const BY_ADDRESS: bool, const CHEAP: bool> Platfo
         let machine = machine();
         machine.interrupt();
         match machine.world.halt {
-            Halt::Futex => machine.wake(word, cpu.index()..cpu.index() + 1, 1),
+            Halt::Futex => machine.wake(word, cpu.index()..cpu.index() + 1, u32::MAX, 1),
             Halt::Token => {
                 // This is a swap, because loom orders the writes of several CPUs only if they are
                 // read-modify-writes.
@@ -583,11 +516,19 @@ unsafe impl<const WAITS: bool, const BY_ADDRESS: bool, const CHEAP: bool> Platfo
     }
 
     fn kick_any(word: *const Word) {
-        machine().wake(word, 0..CPUS, 1);
+        Self::kick_any_of(word, u32::MAX);
     }
 
     fn kick_every(word: *const Word) {
-        machine().wake(word, 0..CPUS, CPUS);
+        Self::kick_every_of(word, u32::MAX);
+    }
+
+    fn kick_any_of(word: *const Word, classes: u32) {
+        machine().wake(word, 0..CPUS, classes, 1);
+    }
+
+    fn kick_every_of(word: *const Word, classes: u32) {
+        machine().wake(word, 0..CPUS, classes, CPUS);
     }
 
     fn now_ns() -> u64 {

@@ -5,25 +5,21 @@
 //!
 //! * writers exclude each other and readers, and see what these did: the data is a cell in which
 //!   loom finds races;
-//! * no lost wake-up, of the queue head or of an upgrading CPU: all CPUs end, or loom reports a
-//!   deadlock;
+//! * no lost wake-up of any class of waiters: all CPUs end, or loom reports a deadlock;
 //! * no access after the release (F4): a writer that comes last frees the lock;
-//! * no CPU leaves bits behind in the word, and a queue head is passed only as often as its count
-//!   says: see [`Watch`].
+//! * no CPU leaves bits behind in the word, and it never says that a CPU writes beside readers: see
+//!   [`Watch`].
 
 use std::cell::Cell;
 
 use loom::cell::UnsafeCell;
 use overlock::counters::Event;
 use overlock::platform::Platform;
-use overlock::platform::{Bias, Unbiased};
 use overlock::{RawLock, RawRwLock, RawTimedLock};
 
 use super::cells::{Life, Part, Watch, Word};
 use super::models::{Depth, Report, Seen, explore};
-use super::platform::{
-    self, ByAddress, Cheap, CheapByAddress, Halt, Halting, Noted, Spinning, World,
-};
+use super::platform::{self, ByAddress, Halt, Halting, Spinning, World};
 use super::table::Model;
 use Use::{Again, Downgrade, Read, ReadBy, Reads, Upgradable, Upgrade, UpgradeBy, Write, WriteBy};
 
@@ -52,7 +48,7 @@ pub(crate) enum Use {
 
 /// A read-write lock under test.
 pub(crate) trait Shared: 'static {
-    fn new(word: Word, queue: Word) -> Self;
+    fn new(word: Word) -> Self;
     fn write(&self, deadline_ns: Option<u64>) -> bool;
     fn end_write(&self);
     fn read(&self, deadline_ns: Option<u64>) -> bool;
@@ -73,10 +69,10 @@ pub(crate) trait More {
     fn downgrade_upgradable(&self);
 }
 
-impl<P: Platform<Word = Word>, B: Bias<P>> Shared for RawRwLock<P, Seen, B> {
-    fn new(word: Word, queue: Word) -> Self {
-        // SAFETY: each cell holds zero.
-        unsafe { Self::with(word, queue) }
+impl<P: Platform<Word = Word>> Shared for RawRwLock<P, Seen> {
+    fn new(word: Word) -> Self {
+        // SAFETY: the cell holds zero.
+        unsafe { Self::with(word) }
     }
     fn write(&self, deadline_ns: Option<u64>) -> bool {
         match deadline_ns {
@@ -110,7 +106,7 @@ impl<P: Platform<Word = Word>, B: Bias<P>> Shared for RawRwLock<P, Seen, B> {
     }
 }
 
-impl<P: Platform<Word = Word>, B: Bias<P>> More for RawRwLock<P, Seen, B> {
+impl<P: Platform<Word = Word>> More for RawRwLock<P, Seen> {
     fn read_again(&self) {
         self.lock_shared_recursive();
     }
@@ -142,42 +138,36 @@ impl<P: Platform<Word = Word>, B: Bias<P>> More for RawRwLock<P, Seen, B> {
     }
 }
 
-/// The bits of the word that the watch checks; see `raw/word/read_write.rs`.
+/// What the word says of holders and of those asleep; see `raw/word/read_write.rs`.
 mod bits {
-    pub(super) const WRITER: u32 = 1 << 0;
-    pub(super) const UPGRADABLE: u32 = 1 << 1;
-    pub(super) const BIASED: u32 = 1 << 5;
-    pub(super) const CROWD: u32 = 1 << 7;
-    pub(super) const PASS: u32 = 1 << 8;
-    pub(super) const PASSED: u32 = 0x3f << 8;
-    pub(super) const BARRED: u32 = 62 << 8;
-    pub(super) const READER: u32 = 1 << 14;
+    pub(super) const ASLEEP: u32 = 1 << 30;
+    pub(super) const HOLDS: u32 = ASLEEP - 1;
+    pub(super) const CLAIMED: u32 = HOLDS - 1;
+    pub(super) const TURN: u32 = HOLDS - 2;
+    /// One reader, which may upgrade.
+    pub(super) const UPGRADABLE: u32 = 3;
 }
 
-/// Checks that the lock is taken past a queue head only in a step that counts it, and not at all
-/// once the count is full; and that all bits are clear in the end.
-fn counts_passes() -> Watch {
-    use bits::{BARRED, PASS, PASSED, READER, UPGRADABLE, WRITER};
-    // A CPU that has read the lock may read it once more without a count.
+/// Checks that the lock is taken to write only when it is free or by the last upgradable reader,
+/// and to read only when none writes; and that no CPU is left in the end.
+fn says_who_holds() -> Watch {
+    use bits::{ASLEEP, CLAIMED, HOLDS, TURN, UPGRADABLE};
     let judge = Box::new(move |cpu: usize, old: u32, new: u32| {
-        let exclusive = !old & new & (WRITER | UPGRADABLE) != 0;
-        let reads = new / READER > old / READER;
-        let downgrades = old & !new & (WRITER | UPGRADABLE) != 0;
-        if old & PASSED == 0 || !exclusive && !reads || downgrades {
-            return;
-        }
-        let is_head = new & PASSED == 0;
-        let counted = old & PASSED < BARRED && new & PASSED == (old & PASSED) + PASS;
-        let again = reads && !exclusive && old / READER > 0 && new & PASSED == old & PASSED;
-        assert!(is_head || counted || again, "CPU {cpu} passes the queue head: {old:#x} {new:#x}");
+        let [old, new] = [old, new].map(|word| word & HOLDS);
+        let is_free = [0, TURN].contains(&old);
+        let writes = new >= CLAIMED;
+        let may = if writes { is_free || old == UPGRADABLE || old >= CLAIMED } else { true };
+        // A writer that goes on to read is one reader.
+        let reads = !writes && old >= CLAIMED;
+        let goes_on = !reads || [0, TURN, 2, UPGRADABLE].contains(&new);
+        assert!(may && goes_on, "CPU {cpu} takes what is held: {old:#x} {new:#x}");
     });
-    // The first reader that comes when it may takes `CROWD` away.
-    Watch { judge, rest: !(bits::BIASED | bits::CROWD) }
+    Watch { judge, rest: !ASLEEP }
 }
 
 struct Scene<S> {
     lock: S,
-    lives: [&'static Life; 2],
+    life: &'static Life,
     data: UnsafeCell<()>,
     /// How many uses are still to come. It belongs to no CPU, and orders nothing.
     left: Cell<usize>,
@@ -185,10 +175,10 @@ struct Scene<S> {
 
 impl<S: Shared> Scene<S> {
     fn new(uses: usize) -> &'static Self {
-        let lives = [Some(counts_passes()), None].map(|watch| platform::keep(Life::new(watch)));
-        let [word, queue] = lives.map(|life| Word::new(0, Part::Lock(life)));
-        let (lock, data, left) = (S::new(word, queue), UnsafeCell::new(()), Cell::new(uses));
-        platform::keep(Self { lock, lives, data, left })
+        let life = platform::keep(Life::new(Some(says_who_holds())));
+        let word = Word::new(0, Part::Lock(life));
+        let (lock, data, left) = (S::new(word), UnsafeCell::new(()), Cell::new(uses));
+        platform::keep(Self { lock, life, data, left })
     }
 
     fn reads(&self) {
@@ -206,7 +196,7 @@ impl<S: Shared> Scene<S> {
         let last = self.ends();
         self.lock.end_write();
         if last {
-            self.lives.iter().for_each(|life| life.end());
+            self.life.end();
         }
     }
 
@@ -297,19 +287,19 @@ pub(crate) fn uses<S: Shared>(
                 scene.make(what);
             }
         });
-        scene.lives.iter().for_each(|life| life.rest());
+        scene.life.rest();
         platform::close();
     })
 }
 
 macro_rules! models {
-    ($($name:ident: on $platform:ty, $bias:ty, $world:expr, $bound:expr, $uses:expr,
+    ($($name:ident: on $platform:ty, $world:expr, $bound:expr, $uses:expr,
         [$($event:ident),*], [$($site:literal),*];)*) => {
         /// All models of the read-write lock.
         pub(crate) const MODELS: &[Model] = &[$(Model {
             name: stringify!($name),
             run: |depth| {
-                uses::<RawRwLock<$platform, Seen, $bias>>($world, $bound, $uses, depth)
+                uses::<RawRwLock<$platform, Seen>>($world, $bound, $uses, depth)
             },
             events: &[$(Event::$event),*],
             sites: &[$($site),*],
@@ -325,76 +315,58 @@ const SPIN: World = World { pauses: 0, ..STALE };
 const TIMEOUT: World = World { timeouts: true, ..World::PLAIN };
 
 models! {
-    rw_read_write: on Halting, Unbiased, STALE, Some(3), &[&[Read], &[Write]],
-        [PvWaitHead, PvKickUnlock], ["read_write.rs leave_last cas"];
-    rw_two_writers: on Halting, Unbiased, STALE, Some(3), &[&[Write], &[Write]],
+    rw_read_write: on Halting, STALE, Some(3), &[&[Read], &[Write]],
         [PvWaitHead, PvKickUnlock], [];
-    rw_token: on Halting, Unbiased, TOKEN, Some(3), &[&[Read], &[Write]],
+    rw_two_writers: on Halting, STALE, Some(3), &[&[Write], &[Write]],
         [PvWaitHead, PvKickUnlock], [];
-    rw_addr: on ByAddress, Unbiased, STALE, Some(3), &[&[Read], &[Write]],
+    rw_token: on Halting, TOKEN, Some(3), &[&[Read], &[Write]],
         [PvWaitHead, PvKickUnlock], [];
-    rw_again: on Halting, Unbiased, FUTEX, Some(2), &[&[Read, Read], &[Write, Read]],
+    rw_addr: on ByAddress, STALE, Some(3), &[&[Read], &[Write]],
         [PvWaitHead, PvKickUnlock], [];
-    rw_recursive: on Halting, Unbiased, FUTEX, Some(2), &[&[Again], &[Write]],
-        [PvWaitHead, PvKickUnlock], ["read_write.rs take_again cas"];
-    rw_reads_past: on Halting, Unbiased, FUTEX, Some(2), &[&[Read], &[Write], &[Reads]],
+    rw_again: on Halting, FUTEX, Some(2), &[&[Read, Read], &[Write, Read]],
         [PvWaitHead, PvKickUnlock], [];
-    rw_two_readers: on Halting, Unbiased, FUTEX, Some(2), &[&[Read], &[Read], &[Write]],
+    rw_recursive: on Halting, FUTEX, Some(2), &[&[Again], &[Write]],
+        [PvWaitHead, PvKickUnlock], ["read_write.rs try_take_slow update"];
+    rw_reads_past: on Halting, FUTEX, Some(2), &[&[Read], &[Write], &[Reads]],
         [PvWaitHead, PvKickUnlock], [];
-    rw_queue: on Halting, Unbiased, FUTEX, Some(2), &[&[Write], &[Read], &[Write]],
+    rw_two_readers: on Halting, FUTEX, Some(2), &[&[Read], &[Read], &[Write]],
         [PvWaitHead, PvKickUnlock], [];
-    rw_spurious: on Halting, Unbiased, SPURIOUS, Some(3), &[&[Read], &[Write]],
-        [PvWaitHead], ["wait.rs halt_as_head fetch_and"];
-    rw_timed: on Halting, Unbiased, TIMEOUT, Some(2), &[&[Read, Write], &[WriteBy(25_000_000), Write]],
-        [LockTimeout], ["wait.rs lock_as_head fetch_and"];
-    rw_timed_reader: on Halting, Unbiased, TIMEOUT, Some(2), &[&[Write], &[ReadBy(1), Write]],
+    rw_queue: on Halting, FUTEX, Some(2), &[&[Write], &[Read], &[Write]],
+        [PvWaitHead, PvKickUnlock], [];
+    rw_spurious: on Halting, SPURIOUS, Some(3), &[&[Read], &[Write]],
+        [PvWaitHead], ["wait.rs halt update"];
+    rw_timed: on Halting, TIMEOUT, Some(2), &[&[Read, Write], &[WriteBy(25_000_000), Write]],
+        [LockTimeout], ["wait.rs give_up update"];
+    rw_timed_reader: on Halting, TIMEOUT, Some(2), &[&[Write], &[ReadBy(1), Write]],
         [LockTimeout], [];
-    rw_crowd: on Halting, Unbiased, FUTEX, Some(2), &[&[Write], &[Read], &[Read]],
-        [PvWaitNode, PvKickUnlock], ["read_write.rs leave_waiters update"];
-    rw_crowd_addr: on ByAddress, Unbiased, FUTEX, Some(2), &[&[Write], &[Read], &[Read]],
-        [PvWaitNode, PvKickUnlock], ["read_write.rs leave_waiters update"];
-    rw_crowd_token: on Halting, Unbiased, TOKEN, Some(2), &[&[Write, Read], &[Read]],
+    rw_crowd: on Halting, FUTEX, Some(2), &[&[Write], &[Read], &[Read]],
+        [PvWaitNode, PvKickUnlock], ["read_write.rs release update"];
+    rw_crowd_addr: on ByAddress, FUTEX, Some(2), &[&[Write], &[Read], &[Read]],
+        [PvWaitNode, PvKickUnlock], ["read_write.rs release update"];
+    rw_crowd_token: on Halting, TOKEN, Some(2), &[&[Write, Read], &[Read]],
         [PvWaitNode, PvKickUnlock], [];
-    rw_crowd_head: on Halting, Unbiased, FUTEX, Some(2), &[&[Write], &[Write], &[Read]],
-        [PvWaitNode, PvWaitHead, PvKickUnlock], ["read_write.rs leave_waiters update"];
-    rw_crowd_given_up: on Halting, Unbiased, FUTEX, Some(2), &[&[Read], &[Read], &[WriteBy(45_000_000)]],
-        [LockTimeout], ["wait.rs lock_as_head fetch_and"];
-    rw_crowd_upgradable: on Halting, Unbiased, FUTEX, Some(2), &[&[Write], &[Upgradable], &[Read]],
+    rw_crowd_head: on Halting, FUTEX, Some(2), &[&[Write], &[Write], &[Read]],
+        [PvWaitNode, PvWaitHead, PvKickUnlock], ["read_write.rs release update"];
+    rw_crowd_given_up: on Halting, FUTEX, Some(2), &[&[Read], &[Read], &[WriteBy(45_000_000)]],
+        [LockTimeout], ["wait.rs give_up update"];
+    rw_crowd_upgradable: on Halting, FUTEX, Some(2), &[&[Write], &[Upgradable], &[Read]],
         [PvWaitNode, PvKickUnlock], [];
-    rw_spin: on Spinning, Unbiased, SPIN, Some(2), &[&[Read], &[Write]],
+    rw_spin: on Spinning, SPIN, Some(2), &[&[Read], &[Write]],
         [LockQueued], [];
-    rw_upgradable: on Halting, Unbiased, STALE, Some(3), &[&[Upgradable], &[Write]],
-        [PvWaitHead, PvKickUnlock], ["upgrade.rs unlock_upgradable fetch_and"];
-    rw_upgrade: on Halting, Unbiased, STALE, Some(3), &[&[Upgrade], &[Read]],
-        [PvWaitHead, PvKickUnlock], ["upgrade.rs halt_to_upgrade update"];
-    rw_upgrade_token: on Halting, Unbiased, TOKEN, Some(3), &[&[Upgrade], &[Read]],
-        [PvWaitHead, PvKickUnlock], ["upgrade.rs halt_to_upgrade update"];
-    rw_upgrade_three: on Halting, Unbiased, FUTEX, Some(2), &[&[Write], &[Read], &[Upgrade]],
-        [PvWaitHead, PvKickUnlock], ["upgrade.rs halt_to_upgrade update"];
-    rw_upgrade_both: on Halting, Unbiased, FUTEX, Some(2), &[&[Upgrade], &[Upgrade]],
+    rw_upgradable: on Halting, STALE, Some(3), &[&[Upgradable], &[Write]],
+        [PvWaitHead, PvKickUnlock], ["read_write.rs release update"];
+    rw_upgrade: on Halting, STALE, Some(3), &[&[Upgrade], &[Read]],
+        [PvWaitHead, PvKickUnlock], ["wait.rs halt update"];
+    rw_upgrade_token: on Halting, TOKEN, Some(3), &[&[Upgrade], &[Read]],
+        [PvWaitHead, PvKickUnlock], ["wait.rs halt update"];
+    rw_upgrade_three: on Halting, FUTEX, Some(2), &[&[Write], &[Read], &[Upgrade]],
+        [PvWaitHead, PvKickUnlock], ["wait.rs halt update"];
+    rw_upgrade_both: on Halting, FUTEX, Some(2), &[&[Upgrade], &[Upgrade]],
         [PvWaitHead, PvKickUnlock], [];
-    rw_upgrade_timed: on Halting, Unbiased, TIMEOUT, Some(2), &[&[Read], &[Read], &[UpgradeBy(25_000_000)]],
-        [LockTimeout], ["upgrade.rs upgrade_slow fetch_and"];
-    rw_downgrade: on Halting, Unbiased, STALE, Some(3), &[&[Downgrade], &[Read]],
-        [PvWaitNode, PvKickUnlock], ["upgrade.rs hold_for_less update"];
-    rw_downgrade_three: on Halting, Unbiased, FUTEX, Some(2), &[&[Downgrade], &[Write], &[Read]],
+    rw_upgrade_timed: on Halting, TIMEOUT, Some(2), &[&[Read], &[Read], &[UpgradeBy(25_000_000)]],
+        [LockTimeout], ["wait.rs give_up update"];
+    rw_downgrade: on Halting, STALE, Some(3), &[&[Downgrade], &[Read]],
+        [PvWaitNode, PvKickUnlock], ["read_write.rs release update"];
+    rw_downgrade_three: on Halting, FUTEX, Some(2), &[&[Downgrade], &[Write], &[Read]],
         [PvWaitHead, PvKickUnlock], [];
-    rw_biased: on Cheap, Noted, FUTEX, Some(2), &[&[Read, Read], &[Write]],
-        [], ["a reader enters by the bias", "a reader takes its note back", "the queue head takes a note"];
-    rw_biased_addr: on CheapByAddress, Noted, FUTEX, Some(2), &[&[Read, Read], &[Write]],
-        [], ["a reader enters by the bias", "a reader takes its note back"];
-    rw_biased_token: on Cheap, Noted, TOKEN, Some(2), &[&[Read, Read], &[Write]],
-        [], ["a reader enters by the bias", "the queue head takes a note"];
-    rw_biased_two: on Cheap, Noted, FUTEX, Some(1), &[&[Read, Read], &[Read], &[Write]],
-        [], ["a reader enters by the bias", "the queue head takes a note"];
-    rw_biased_again: on Cheap, Noted, FUTEX, Some(2), &[&[Read, Again], &[Write]],
-        [], ["a reader enters by the bias", "the queue head takes a note"];
-    rw_biased_upgrade: on Cheap, Noted, FUTEX, Some(2), &[&[Read, Read], &[Upgrade]],
-        [], ["a reader enters by the bias", "the queue head takes a note"];
-    rw_biased_past: on Cheap, Noted, FUTEX, Some(1), &[&[Read, Read], &[WriteBy(1)], &[Write]],
-        [], ["a reader enters by the bias"];
-    rw_biased_tried: on Cheap, Noted, FUTEX, Some(1), &[&[Read, Read], &[WriteBy(0)], &[Read]],
-        [PvWaitNode], ["bias.rs fold fetch_add"];
-    rw_biased_written: on Cheap, Noted, FUTEX, Some(2), &[&[Write, Read, Read], &[Read, Read]],
-        [], ["a reader enters by the bias"];
 }

@@ -3,15 +3,15 @@
 
 use crate::threads::subject::Subject;
 use overlock::counters::Class;
-use overlock::platform::{Bias, Threads};
+use overlock::platform::Threads;
 use overlock::{RawLock, RawRwLock};
 use std::cell::UnsafeCell;
 use std::sync::PoisonError;
 
 /// Ours.
-pub(super) struct Ours<C: Class, B: Bias<Threads>>(RawRwLock<Threads, C, B>);
+pub(super) struct Ours<C: Class>(RawRwLock<Threads, C>);
 
-impl<C: Class, B: Bias<Threads>> Subject for Ours<C, B> {
+impl<C: Class> Subject for Ours<C> {
     const SHARES: bool = true;
 
     fn new() -> Self {

@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use overlock::atomic::{Atomic, ConstAtomic};
-use overlock::platform::{Bias, Platform, Unbiased};
+use overlock::platform::Platform;
 use overlock::{Queued, RawLock, RawRwLock};
 
 use super::class::Locks;
@@ -31,11 +31,7 @@ pub(crate) trait ReadWrite: Send + Sync + 'static {
     fn leave_written(&self);
 }
 
-impl<P, B> ReadWrite for RawRwLock<P, Locks, B>
-where
-    P: Platform<Word: ConstAtomic<u32>>,
-    B: Bias<P>,
-{
+impl<P: Platform<Word: ConstAtomic<u32>>> ReadWrite for RawRwLock<P, Locks> {
     const NEW: Self = Self::new();
     fn read(&self) {
         self.lock_shared();
@@ -181,8 +177,7 @@ pub(crate) trait UseReadWrite {
 /// Lets `user` use the read-write lock called `name`; `None` if there is no such lock.
 pub(crate) fn with_read_write<W: Verbs, U: UseReadWrite>(name: &str, user: U) -> Option<U::Output> {
     Some(match name {
-        "rwlock" => user.with::<RawRwLock<W::Aware, Locks, W::Notes>>(),
-        "rwlock-unbiased" => user.with::<RawRwLock<W::Aware, Locks, Unbiased>>(),
+        "rwlock" => user.with::<RawRwLock<W::Aware, Locks>>(),
         "queue-rwlock" => user.with::<Queue<W>>(),
         "counting-rwlock" => user.with::<Counting<W>>(),
         _ => return None,

@@ -275,18 +275,6 @@ impl HostMachine<'_> {
         self.plan(vcpu);
     }
 
-    /// Interrupts every other vCPU of the guest that runs, on behalf of `vcpu`, which waits until
-    /// all have been.
-    pub(crate) fn cut_off(&mut self, vcpu: u32) {
-        let ns = self.costs.interrupt;
-        for other in self.guest_of(vcpu).filter(|&other| other != vcpu) {
-            if self.vcpus[other as usize].pcpu.is_some() {
-                self.delay(other, ns);
-            }
-        }
-        self.vcpus[vcpu as usize].at += ns;
-    }
-
     /// Makes `vcpu` check its lines again if it sleeps in a spin loop.
     pub(super) fn rouse(&mut self, vcpu: u32) {
         let Self { vcpus, lines, core, .. } = self;

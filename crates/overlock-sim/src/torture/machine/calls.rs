@@ -10,12 +10,10 @@ use overlock::counters::Event as Counter;
 use overlock::platform::{Bucket, Cpu, Slot};
 
 use super::{AtStep, Event, Status, TorturedMachine};
-use crate::engine::rows::Rows;
 use crate::engine::{self, Core, Cost, Home, Observer, Touch};
 use crate::torture::arena::Arena;
 use crate::torture::failure::Oracle;
 use crate::torture::faults::Fault;
-use crate::torture::memory::NOTES;
 use crate::torture::trace::What;
 
 /// The cost of asking for the time or of yielding to another CPU, in nanoseconds.
@@ -276,23 +274,6 @@ pub(crate) fn slot<C: Atomic<u32>>(cpu: Cpu) -> &'static Slot<C> {
     // SAFETY: `Subject::lay_out` has put a slot of these cells there for this run, and a subject
     // has only one kind.
     unsafe { &*slot.cast::<Slot<C>>() }
-}
-
-/// The read-write locks that CPUs note that they read.
-pub(crate) fn notes() -> Rows<Word<u32>, NOTES> {
-    with(|m| m.notes())
-}
-
-impl TorturedMachine {
-    pub(super) fn notes(&self) -> Rows<Word<u32>, NOTES> {
-        // SAFETY: `Subject::lay_out` has put a row of these cells there for each CPU of this run.
-        Rows(unsafe { std::slice::from_raw_parts(self.memory.notes.cast(), self.cpus.len()) })
-    }
-}
-
-/// The running CPU's place among those that have notes: none if it has no number.
-pub(crate) fn notes_of() -> Option<usize> {
-    with(|m| number_of(m).map(|_| m.cpu()))
 }
 
 /// The table of waiters.

@@ -5,35 +5,39 @@ use super::{Op, Status, TorturedMachine};
 use crate::torture::conditions::{Hold, Verb};
 use crate::torture::failure::Oracle;
 use crate::torture::kind::Role;
-use crate::torture::lock_model::LOCKED;
 
 // The word of a read-write lock (`Layout::ReadWrite`).
-const WRITER: u32 = 1 << 0;
-const UPGRADABLE: u32 = 1 << 1;
-const DUE: u32 = 1 << 2;
-const HALTED: u32 = 1 << 3;
-const BIASED: u32 = 1 << 5;
-const FOLDING: u32 = 1 << 6;
-const CROWD: u32 = 1 << 7;
-/// What may be left in the word of a lock that no CPU uses.
-pub(super) const AT_REST: u32 = BIASED | CROWD;
-const READERS_SHIFT: u32 = 14;
+const BARRED: u32 = 1 << 31;
+const ASLEEP: u32 = 1 << 30;
+const HOLDS: u32 = ASLEEP - 1;
+const UPGRADABLE: u32 = 1;
+const CLAIMED: u32 = HOLDS - 1;
+/// The lock is free, and it is the readers' turn.
+const TURN: u32 = HOLDS - 2;
 
-/// How often the queue head has been passed, or that it may not be: [`BARRED`] or more.
-fn passed(word: u32) -> u32 {
-    word >> 8 & 0x3f
+/// Whether no CPU holds a lock with this word. Readers that have given up may have left their mark,
+/// or a turn that none of them takes.
+pub(super) fn is_at_rest(word: u32) -> bool {
+    word & !ASLEEP == 0 || word & HOLDS == TURN
 }
 
-const BARRED: u32 = 62;
-/// How often a queue head that runs may be passed beyond its bound: from taking the queue until it
-/// bars newcomers, some accesses later.
-const UNBARRED: u32 = 32;
+/// Whether a CPU that wants the lock for this can take it, by its word.
+fn is_open(word: u32, hold: Hold) -> bool {
+    let (holds, is_barred) = (word & HOLDS, word & BARRED != 0);
+    match hold {
+        Hold::Write => holds == 0,
+        Hold::Again => holds < CLAIMED,
+        Hold::Read => holds == TURN || holds < TURN && !is_barred,
+        Hold::Upgradable => holds == TURN || holds < TURN && !is_barred && word & UPGRADABLE == 0,
+    }
+}
 
 /// One in how many waits is cancelled.
 const CANCELS_ONE_IN: u32 = 8;
 
-fn readers(word: u32) -> i32 {
-    word.cast_signed() >> READERS_SHIFT
+/// How many read, by the word of a lock.
+fn readers(word: u32) -> u32 {
+    if word & HOLDS < TURN { (word & HOLDS) / 2 } else { 0 }
 }
 
 impl Op {
@@ -193,7 +197,7 @@ impl TorturedMachine {
         match op.hold {
             Hold::Write if model.upgradable == Some(cpu) => model.readers.is_empty(),
             Hold::Write => is_free,
-            Hold::Again if model.readers.contains(&cpu) => true,
+            Hold::Again => true,
             Hold::Upgradable if model.upgradable.is_some() => false,
             _ => {
                 let mut all = self.ops_of(op.lock);
@@ -209,82 +213,46 @@ impl TorturedMachine {
         all.filter(move |(_, op)| op.lock == lock)
     }
 
-    /// Whether some CPU should take a read-write lock now although others are away: a queue head
-    /// that runs, or a running newcomer that the head may be passed by, if the lock has room.
+    /// Whether some CPU should take a read-write lock now although others are away: one that runs,
+    /// if the word lets it in.
     pub(super) fn is_owed_to_the_running(&self, lock: usize) -> bool {
         let model = &self.locks[lock];
-        let word = model.word;
-        let fits = |hold| match hold {
-            Hold::Read | Hold::Again => word & (WRITER | DUE | FOLDING) == 0,
-            // A CPU that is away may read without being counted.
-            _ => word & (WRITER | UPGRADABLE | BIASED | FOLDING) == 0 && readers(word) == 0,
-        };
-        let is_admitted = word & FOLDING == 0 && passed(word) < BARRED;
         let can_take = |(cpu, op): (usize, &Op)| {
             let state = &self.cpus[cpu];
             let runs = state.status == Status::Running && op.level == state.level;
-            let may = model.queue_holder == Some(cpu) || !op.joined && is_admitted;
-            runs && may && fits(op.hold) && self.has_room(cpu, op)
+            let upgrades = model.upgradable == Some(cpu) && op.hold == Hold::Write;
+            runs && !upgrades && !op.is_release() && is_open(model.word, op.hold)
         };
-        let releases = |(_, op): (usize, &Op)| op.is_release();
-        !self.ops_of(lock).any(releases) && self.ops_of(lock).any(can_take)
+        self.ops_of(lock).any(can_take)
     }
 
-    /// The current CPU has changed a cell of a read-write lock.
+    /// The current CPU has changed the word of a read-write lock.
     pub(super) fn watch_read_write(&mut self, lock: usize, rest: u32, old: u32, new: u32) {
-        let me = self.cpu();
-        let model = &mut self.locks[lock];
         if rest != 0 {
-            if (old ^ new) & LOCKED != 0 {
-                model.queue_holder = (new & LOCKED != 0).then_some(me);
-                (model.passed, model.bars) = (0, false);
-            }
-            let joins = new >> 16 != old >> 16 && new >> 16 != 0;
-            if let Some(op) = self.cpus[me].ops.last_mut().filter(|_| joins) {
-                op.joined = true;
-            }
-            return;
+            let text = format!("a lock of one word has another, {rest}");
+            return self.fail(Some(lock), Oracle::Residue, text);
         }
-        model.word = new;
-        let upgrades = old & !new & UPGRADABLE != 0;
-        let takes = new & !old & (WRITER | UPGRADABLE) != 0 || readers(new) > readers(old);
-        if model.queue_holder == Some(me) {
-            // While it adds readers up it can't be passed.
-            model.bars |= passed(new) != 0 || new & HALTED != 0;
-            if takes && old & FOLDING == 0 {
-                model.queue_holder = None;
-            }
-            return;
-        }
-        let counts =
-            self.cpus[me].op().is_some_and(|op| op.verb.is_some() && op.hold != Hold::Again);
-        if takes && !upgrades && counts && self.has_counting_head(lock) {
-            self.passes_head(lock, old);
-        }
-    }
-
-    /// Whether acquisitions count against the bound of a read-write lock: a queue head waits, has
-    /// time left, and has limited how often it is passed, or could have done so by now.
-    fn has_counting_head(&self, lock: usize) -> bool {
-        let model = &self.locks[lock];
-        let Some(head) = model.queue_holder else { return false };
-        let state = &self.cpus[head];
-        let is_there = !state.is_away() && state.op().is_some_and(|op| op.lock == lock);
-        (model.bars || is_there) && !self.is_late(head, lock)
-    }
-
-    /// The current CPU has taken a read-write lock, whose word was `old`, past the queue head.
-    fn passes_head(&mut self, lock: usize, old: u32) {
         let me = self.cpu();
-        let model = &mut self.locks[lock];
-        model.passed += 1;
-        let passes = model.passed;
-        self.tally.longest_bypass = self.tally.longest_bypass.max(passes);
-        if passed(old) >= BARRED {
-            let text = format!("cpu {me} passes the queue head, which has barred newcomers");
+        self.locks[lock].word = new;
+        let Some(op) = self.cpus[me].op() else { return };
+        let Some(verb) = op.verb else { return };
+        let enters = readers(new) > readers(old);
+        let lifts = old & BARRED != 0 && new & BARRED == 0 && new & HOLDS == 0;
+        let is_late = self.is_late(me, lock);
+        let is_free = matches!(old & HOLDS, 0 | TURN);
+        // An attempt takes what is free.
+        let tries = is_free && (verb == Verb::Try || is_late);
+        let passes = enters && old & BARRED != 0 && old & HOLDS != TURN && op.hold != Hold::Again;
+        if passes && !tries {
+            let text = format!("cpu {me} reads past a writer that waits: {old:#x} {new:#x}");
             self.fail(Some(lock), Oracle::Bypass, text);
-        } else if model.kind.promise.max_bypass.is_some_and(|most| passes > most + UNBARRED) {
-            let text = format!("the queue head has been passed {passes} times");
+        } else if passes {
+            self.tally.longest_bypass = self.tally.longest_bypass.max(1);
+        } else if new & HOLDS >= CLAIMED && old & HOLDS == TURN && !tries {
+            let text = format!("cpu {me} writes in the readers' turn");
+            self.fail(Some(lock), Oracle::Bypass, text);
+        } else if lifts && is_free && !is_late {
+            let text = format!("cpu {me} ends a turn that has not lasted");
             self.fail(Some(lock), Oracle::Bypass, text);
         }
     }

@@ -2,9 +2,7 @@
 //! The oracles: what the machine checks at each access, at the beginning and end of each operation,
 //! and from time to time.
 
-use super::family::AT_REST;
 use super::{Op, Status, TorturedMachine};
-use crate::engine::rows::Row;
 use crate::torture::arena::Arena;
 use crate::torture::conditions::{Hold, Verb};
 use crate::torture::failure::Oracle;
@@ -13,8 +11,6 @@ use crate::torture::kind::Layout;
 use crate::torture::lock_model::{
     self, Head, LOCKED, LockModel, NO_STEALING, STEALS, Waiter, is_at_rest, tail,
 };
-use crate::torture::machine::calls::Word;
-use crate::torture::memory::NOTES;
 use crate::torture::trace::What;
 
 impl TorturedMachine {
@@ -353,11 +349,6 @@ impl TorturedMachine {
                 return self.fail(Some(lock), Oracle::Residue, text);
             }
         }
-        let has_noted = |row: &Row<Word<u32>, NOTES>| row.0.iter().any(|place| place.peek() != 0);
-        if let Some(cpu) = self.notes().0.iter().position(has_noted) {
-            let text = format!("no CPU reads, but cpu {cpu} has noted that it does");
-            return self.fail(None, Oracle::Residue, text);
-        }
         for (index, &(offset, before)) in self.memory.table_entries.iter().enumerate() {
             let now = Arena::peek(offset);
             if now != before {
@@ -373,7 +364,7 @@ impl TorturedMachine {
         let peek = |cell: u32| Arena::peek(64 * lock as u32 + 4 * cell);
         match model.kind.promise.layout {
             Layout::Opaque => false,
-            Layout::ReadWrite => [model.word & !AT_REST, peek(1)] != [0; 2],
+            Layout::ReadWrite => !super::family::is_at_rest(model.word),
             // Its lock comes behind the condition variable.
             Layout::Monitor => [0, 1, 2, 3, 8].into_iter().any(|cell| peek(cell) != 0),
             Layout::Bit => model.word != 0,

@@ -18,12 +18,15 @@ const SURPRISE_NS: u64 = 100_000;
 
 /// Halts the current CPU while `word` holds `expected`, until it is kicked, until the deadline, or
 /// for a limited time (P1, P2).
-pub(crate) fn wait(word: &Word<u32>, expected: u32, deadline_ns: Option<u64>) {
+///
+/// It is one of the waiters of these classes.
+pub(crate) fn wait(word: &Word<u32>, expected: u32, deadline_ns: Option<u64>, classes: u32) {
     if is_stopping() {
         return;
     }
     step(Location::caller());
     let (offset, value) = (Arena::offset(word.address()), word.peek());
+    with(|m| m.me().classes = classes);
     if with(|m| m.halt(offset, value == expected, deadline_ns)) {
         suspend();
         if with(TorturedMachine::was_interrupted) {
@@ -37,10 +40,10 @@ pub(crate) fn wait(word: &Word<u32>, expected: u32, deadline_ns: Option<u64>) {
 pub(crate) enum Whom {
     /// The CPU with this number.
     Number(usize),
-    /// One of those that wait on the word.
-    Any,
-    /// All that wait on the word.
-    Every,
+    /// One of those of these classes that wait on the word.
+    Any(u32),
+    /// All those of these classes that wait on the word.
+    Every(u32),
 }
 
 /// Kicks `whom` at the word at `address`.
@@ -89,7 +92,11 @@ impl TorturedMachine {
         let is_meant =
             |state: &CpuState| matches!(whom, Whom::Number(number) if state.number == Some(number));
         let cpu = self.cpus.iter().position(is_meant);
-        let all = whom == Whom::Every;
+        let all = matches!(whom, Whom::Every(_));
+        let classes = match whom {
+            Whom::Number(_) => u32::MAX,
+            Whom::Any(classes) | Whom::Every(classes) => classes,
+        };
         self.count_kick();
         let mut late_ns = 0;
         if !self.draining && self.rng.one_in(self.world.late_one_in) {
@@ -98,7 +105,7 @@ impl TorturedMachine {
         }
         let lock = self.cpus[self.cpu()].op().map(|op| op.lock);
         self.add(self.cpu(), What::Kicks { cpu, offset, late_ns });
-        let kick = PendingKick { cpu, offset, lock, all };
+        let kick = PendingKick { cpu, offset, lock, all, classes };
         if !self.draining && self.rng.one_in(self.world.twice_one_in) {
             let at = self.core.now + late_ns + self.world.late.draw(&mut self.rng);
             self.note_fault(Fault::TwiceKick);
@@ -149,6 +156,7 @@ impl TorturedMachine {
         let halted: Vec<usize> = (0..self.cpus.len())
             .filter(|&cpu| kick.cpu.is_none_or(|only| only == cpu))
             .filter(|&cpu| hears(self.cpus[cpu].status))
+            .filter(|&cpu| self.cpus[cpu].classes & kick.classes != 0)
             .collect();
         if halted.is_empty() {
             return self.check_wakeups();
@@ -172,7 +180,10 @@ impl TorturedMachine {
     pub(super) fn is_being_kicked(&self, cpu: usize, offset: u32) -> bool {
         self.core.coming().any(|event| match event {
             Event::Kick(kick) => {
-                kick.cpu == Some(cpu) || kick.cpu.is_none() && kick.offset == offset
+                kick.cpu == Some(cpu)
+                    || kick.cpu.is_none()
+                        && kick.offset == offset
+                        && kick.classes & self.cpus[cpu].classes != 0
             }
             Event::Audit => false,
         })

@@ -4,37 +4,30 @@
 use std::marker::PhantomData;
 
 use lock_api::{RawRwLockFair as _, RawRwLockUpgradeFair as _};
-use overlock::platform::{Bias, Platform, Unbiased};
+use overlock::platform::Platform;
 use overlock::{Hybrid, Queued, RawLock, RawTimedLock};
 use overlock::{RawCondvar, RawRwLock};
 
 use crate::Oracle;
-use crate::torture::cell::Numbers;
 use crate::torture::conditions::Hold;
 use crate::torture::kind::{Kind, Layout, LockVerbs, Promise, Role, Survives};
 use crate::torture::machine::TorturedMachine;
 use crate::torture::machine::calls::{cancellable, may_cancel, with};
 use crate::torture::platform::{
-    ByAddress, ByNumber, Cheap, Inject, Kickless, Misnumbered, Noted, SpinOnly, SwitchedOff,
-    Unfenced, Waiting,
+    ByAddress, ByNumber, Classless, Inject, Kickless, SpinOnly, SwitchedOff, Waiting,
 };
 use crate::torture::subject::{HYBRID, Probe, QUEUED, Subject, UNFAIR, bare, place};
 
-const READ_WRITE: Promise = Promise {
-    layout: Layout::ReadWrite,
-    max_bypass: Some(RawRwLock::<Inject<ByNumber>>::MAX_BYPASS),
-    survives: Survives::Nobody,
-    ..UNFAIR
-};
+const READ_WRITE: Promise =
+    Promise { layout: Layout::ReadWrite, survives: Survives::Nobody, ..UNFAIR };
 /// A CPU that is away may have the list of waiters with it.
 const MONITOR: Promise = Promise { layout: Layout::Monitor, survives: Survives::Nobody, ..UNFAIR };
 
 pub(super) static SUBJECTS: &[Subject] = &[
-    read_write::<Cheap, Noted, Right>("rwlock"),
-    read_write::<ByAddress, Unbiased, Right>("rwlock-unbiased"),
-    read_write::<ByNumber, Unbiased, Right>("rwlock-by-number"),
-    read_write::<SwitchedOff, Unbiased, Right>("off-rwlock"),
-    read_write::<SpinOnly, Unbiased, Right>("native-rwlock"),
+    read_write::<ByAddress, Right>("rwlock"),
+    read_write::<ByNumber, Right>("rwlock-by-number"),
+    read_write::<SwitchedOff, Right>("off-rwlock"),
+    read_write::<SpinOnly, Right>("native-rwlock"),
     monitor::<ByAddress, Right>("condvar"),
     monitor::<ByNumber, Right>("condvar-by-number"),
     monitor::<SwitchedOff, Right>("off-condvar"),
@@ -45,41 +38,24 @@ pub(super) static SUBJECTS: &[Subject] = &[
 pub(super) static BROKEN: &[Subject] = &[
     Subject {
         known_bad: &[Oracle::Exclusion],
-        ..read_write::<ByAddress, Unbiased, Careless>("broken-reads")
+        ..read_write::<ByAddress, Careless>("broken-reads")
     },
     Subject {
         known_bad: &[Oracle::Bypass],
-        ..read_write::<ByAddress, Unbiased, Preferring>("broken-preference")
-    },
-    Subject {
-        known_bad: &[Oracle::Bypass],
-        ..read_write::<Misnumbered<Unbarred>, Unbiased, Right>("broken-bar")
-    },
-    // The writer misses a reader, whose note is made too late, and stays or is never unmade.
-    Subject {
-        known_bad: &[Oracle::Exclusion, Oracle::LostWakeup, Oracle::Residue, Oracle::Progress],
-        ..read_write::<Unfenced, Noted, Right>("unfenced-rwlock")
+        ..read_write::<ByAddress, Preferring>("broken-preference")
     },
     Subject {
         known_bad: &[Oracle::LostWakeup],
-        ..read_write::<Kickless, Unbiased, Right>("kickless-rwlock")
+        ..read_write::<Kickless, Right>("kickless-rwlock")
+    },
+    Subject {
+        known_bad: &[Oracle::LostWakeup],
+        ..read_write::<Classless, Right>("classless-rwlock")
     },
     Subject { known_bad: &[Oracle::LostWakeup], ..monitor::<ByAddress, Late>("broken-wait") },
     Subject { known_bad: &[Oracle::LostWakeup], ..monitor::<ByAddress, Greedy>("broken-timeout") },
     Subject { known_bad: &[Oracle::LostWakeup], ..monitor::<ByAddress, Keeping>("broken-cancel") },
 ];
-
-/// The queue head never bars newcomers, and never counts how often it is passed.
-#[derive(Debug)]
-struct Unbarred;
-
-impl Numbers for Unbarred {
-    fn of_word(word: u32) -> u32 {
-        const PASSED: u32 = 0x3f << 8;
-        const BARRED: u32 = 62 << 8;
-        if word & PASSED < BARRED { word } else { word & !PASSED }
-    }
-}
 
 /// How the family is used; the default methods are correct.
 trait Mistake: Send + Sync + 'static {
@@ -132,12 +108,12 @@ impl Mistake for Keeping {
     const PASSES_ON: bool = false;
 }
 
-const fn read_write<W: Waiting, B: Bias<Inject<W>>, M: Mistake>(name: &'static str) -> Subject {
-    bare::<W>(name, read_write_kind::<W, B, M>())
+const fn read_write<W: Waiting, M: Mistake>(name: &'static str) -> Subject {
+    bare::<W>(name, read_write_kind::<W, M>())
 }
 
-const fn read_write_kind<W: Waiting, B: Bias<Inject<W>>, M: Mistake>() -> Kind {
-    let place = |line| place(line, Sharing::<W, B, M>(RawRwLock::new(), PhantomData)) as _;
+const fn read_write_kind<W: Waiting, M: Mistake>() -> Kind {
+    let place = |line| place(line, Sharing::<W, M>(RawRwLock::new(), PhantomData)) as _;
     Kind { timed: true, role: Role::ReadWrite, promise: READ_WRITE, place }
 }
 
@@ -158,7 +134,7 @@ const fn kinds<W: Waiting>() -> [Kind; 4] {
     [
         monitor_kind::<W, Right>(),
         Kind::timed::<Hybrid<Inject<W>, Probe>>(HYBRID),
-        read_write_kind::<W, Unbiased, Right>(),
+        read_write_kind::<W, Right>(),
         Kind::timed::<Queued<Inject<W>, Probe>>(QUEUED),
     ]
 }
@@ -170,9 +146,9 @@ const fn mixed<W: Waiting>(name: &'static str, mix: &'static [Kind]) -> Subject 
 }
 
 #[repr(transparent)]
-struct Sharing<W: Waiting, B: Bias<Inject<W>>, M>(RawRwLock<Inject<W>, Probe, B>, PhantomData<M>);
+struct Sharing<W: Waiting, M>(RawRwLock<Inject<W>, Probe>, PhantomData<M>);
 
-impl<W: Waiting, B: Bias<Inject<W>>, M: Mistake> Sharing<W, B, M> {
+impl<W: Waiting, M: Mistake> Sharing<W, M> {
     /// What the lock is really taken for.
     fn really(hold: Hold) -> Option<Hold> {
         if hold == Hold::Read { M::reads(hold) } else { Some(hold) }
@@ -180,7 +156,7 @@ impl<W: Waiting, B: Bias<Inject<W>>, M: Mistake> Sharing<W, B, M> {
 }
 
 // A mistake under test touches nothing but the lock's own cells.
-impl<W: Waiting, B: Bias<Inject<W>>, M: Mistake> LockVerbs for Sharing<W, B, M> {
+impl<W: Waiting, M: Mistake> LockVerbs for Sharing<W, M> {
     fn lock(&self, hold: Hold) {
         match Self::really(hold) {
             Some(Hold::Write) => self.0.lock(),

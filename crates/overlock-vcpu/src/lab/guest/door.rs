@@ -85,7 +85,6 @@ macro_rules! verbs {
         type Native = $crate::lab::guest::platform::Guest<Self, false>;
         type Ordered =
             $crate::lab::guest::platform::Guest<Self, true, $crate::lab::guest::cells::Full>;
-        type Notes = overlock::platform::Unbiased;
 
         #[inline]
         fn number() -> u32 {

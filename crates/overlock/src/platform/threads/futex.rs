@@ -9,8 +9,9 @@ use core::sync::atomic::AtomicU32;
 
 use super::syscall::syscall;
 
-/// Not in libc's crate for Android.
-const FUTEX_BITSET_MATCH_ANY: u32 = u32::MAX;
+/// The bits of all classes of waiters: `FUTEX_BITSET_MATCH_ANY`, which libc's crate does not have
+/// for Android.
+const ALL: u32 = u32::MAX;
 
 /// Which threads can meet at the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +54,17 @@ impl Time {
 /// Sleeps while `word` holds `expected`, until woken or until `CLOCK_MONOTONIC` reaches
 /// `deadline_ns`. May return early.
 pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>, scope: Scope) {
+    wait_as(word, expected, deadline_ns, ALL, scope);
+}
+
+/// [`wait`] as one of those classes of waiters.
+pub(crate) fn wait_as(
+    word: &AtomicU32,
+    expected: u32,
+    deadline_ns: Option<u64>,
+    classes: u32,
+    scope: Scope,
+) {
     let until = deadline_ns.map(Time::of);
     let until = until.as_ref().map_or(ptr::null(), ptr::from_ref);
     let operation = libc::FUTEX_WAIT_BITSET | scope.flag();
@@ -68,7 +80,7 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>, sc
                 expected as usize,
                 until.expose_provenance(),
                 0,
-                FUTEX_BITSET_MATCH_ANY as usize,
+                classes as usize,
             ],
         );
     }
@@ -77,11 +89,17 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>, sc
 /// Wakes up to `most` threads that sleep at this address. Only the address is used: the memory may
 /// be gone.
 pub(crate) fn wake(word: *const AtomicU32, most: i32, scope: Scope) {
-    let operation = libc::FUTEX_WAKE | scope.flag();
-    // SAFETY: FUTEX_WAKE does not access the word; a bad address is reported as EFAULT.
+    wake_of(word, most, ALL, scope);
+}
+
+/// [`wake`] of those classes of waiters.
+pub(crate) fn wake_of(word: *const AtomicU32, most: i32, classes: u32, scope: Scope) {
+    let operation = libc::FUTEX_WAKE_BITSET | scope.flag();
+    let word = word.expose_provenance();
+    let args = [word, operation as usize, most as usize, 0, 0, classes as usize];
+    // SAFETY: FUTEX_WAKE_BITSET does not access the word; a bad address is reported as EFAULT.
     unsafe {
-        let word = word.expose_provenance();
-        syscall(libc::SYS_futex, [word, operation as usize, most as usize, 0, 0, 0]);
+        syscall(libc::SYS_futex, args);
     }
 }
 

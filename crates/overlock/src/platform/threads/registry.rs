@@ -24,8 +24,8 @@ use core::sync::atomic::{
     Ordering::Relaxed, Ordering::Release,
 };
 
+use super::maps;
 use super::waiting::WAITING;
-use super::{maps, rows};
 use crate::slot::{Cpu, MAX_CPUS, Slot};
 use crate::waiters::bucket::Bucket;
 
@@ -110,14 +110,7 @@ fn give_back(cpu: Cpu) {
 
 extern "C" fn thread_exits(value: *mut c_void) {
     let Some(cpu) = value.addr().checked_sub(1).and_then(Cpu::new) else { return };
-    if rows::leave() {
-        give_back(cpu);
-    } else if let Some(key) = known_key() {
-        // A destructor that is still to come may release what the thread reads: then this one is
-        // called again, as often as the system bears.
-        // SAFETY: `make_key` made this key; one that has been deleted meanwhile is refused.
-        unsafe { libc::pthread_setspecific(key, value) };
-    }
+    give_back(cpu);
 }
 
 /// What a forked child has to do once a number was taken: [`mend`], or null. Until then nothing

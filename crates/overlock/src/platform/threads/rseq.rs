@@ -41,14 +41,11 @@
 //!   access.
 //! * A thread that the C library did not start (`clone` with `CLONE_VM`), and the child of `vfork`
 //!   until it executes another program, use the record of their creator, but the kernel does not
-//!   watch them: it does not cut their sequences off. Such a thread must not release a lock, or
-//!   read a biased one, that threads of the process use, as POSIX says of `vfork`.
-//! * If a sandbox that is set up later makes `membarrier` fail, queue heads nap and look again. A
-//!   writer that ends the bias of a lock then visits every processor instead (`visit.rs`), which
-//!   takes some scheduling latencies, once for each lock that was biased before: none is biased any
-//!   more. If the sandbox makes `sched_setaffinity` fail, too, nothing tells who reads, and such a
-//!   writer aborts the process with a message. If the sandbox kills a caller of `membarrier`, it
-//!   kills the first waiter that halts. Programs with such sandboxes need the tunable above.
+//!   watch them: it does not cut their sequences off. Such a thread must not release a lock that
+//!   threads of the process use, as POSIX says of `vfork`.
+//! * If a sandbox that is set up later makes `membarrier` fail, queue heads nap and look again. If
+//!   it kills a caller of `membarrier`, it kills the first waiter that halts. Programs with such
+//!   sandboxes need the tunable above.
 //! * A thread sanitizer, like any tool that watches the program's own atomics, does not see
 //!   accesses in assembly. With `RUSTFLAGS=--cfg=overlock_portable`, no access is in assembly.
 //!
@@ -62,8 +59,8 @@
 
 use core::sync::atomic::{AtomicU16, AtomicU32};
 
-pub(super) use armed::{forbid, gives_bias, is_armed};
-pub(super) use assembly::{BUILT, arm, note, row, set_row, unnote};
+pub(super) use armed::{forbid, is_armed};
+pub(super) use assembly::arm;
 
 use crate::platform::CheapRelease;
 
@@ -85,25 +82,6 @@ mod assembly;
 )))]
 #[path = "rseq/portable.rs"]
 mod assembly;
-mod visit;
-
-/// Cuts off the notes of readers that are under way (P12), whatever that takes.
-pub(super) fn cut_off_notes() {
-    if assembly::cut_off() {
-        return;
-    }
-    armed::give_no_more_bias();
-    if !visit::visit_all() {
-        // To wait would be to wait for ever, and to go on would be to write beside readers.
-        super::report::write(&[
-            b"overlock: a system call filter forbids membarrier and sched_setaffinity, one of which \
-              a writer needs where readers were admitted without a shared line before: allow one, \
-              or start the program with GLIBC_TUNABLES=glibc.pthread.rseq=0\n",
-        ]);
-        // SAFETY: it only ends the process.
-        unsafe { libc::abort() };
-    }
-}
 
 /// Releases by restartable sequences.
 #[derive(Clone, Copy, Debug)]

@@ -1,54 +1,49 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The 4-byte word of a read-write lock.
+//! The 4-byte word of a read-write lock, and its transitions.
 //!
 //! ```text
-//!  31    14 13    8    7       6        5         4        3       2         1          0
-//! +--------+-------+-------+---------+--------+----------+--------+-----+------------+--------+
-//! |readers | passed| CROWD | FOLDING | BIASED | U_HALTED | HALTED | DUE | UPGRADABLE | WRITER |
-//! +--------+-------+-------+---------+--------+----------+--------+-----+------------+--------+
+//!    31       30     29                1         0
+//! +--------+--------+------------------+------------+
+//! | BARRED | ASLEEP |           holds               |
+//! |        |        |  readers         | UPGRADABLE |
+//! +--------+--------+------------------+------------+
 //! ```
 //!
-//! | field | meaning | set by | cleared by |
+//! | `holds` | meaning |
+//! |---|---|
+//! | 0 | The lock is free. |
+//! | below `LIMIT` | So many CPUs read. With `UPGRADABLE`, one of them may upgrade. |
+//! | `WRITTEN` | A CPU writes. |
+//! | `CLAIMED` | A CPU writes, and its release is to make it the readers' turn. |
+//! | `TURN` | The lock is free, and it is the readers' turn. |
+//!
+//! | bit | meaning | set by | cleared by |
 //! |---|---|---|---|
-//! | `WRITER` | The lock is held for writing. | the CPU that takes it | its release |
-//! | `UPGRADABLE` | A CPU holds the lock for reading and may upgrade. | that CPU | its release, its upgrade |
-//! | `DUE` | That CPU upgrades: no other reader comes. | that CPU | that CPU |
-//! | `HALTED` | The queue head has halted. | the queue head | the queue head when it is back; a release that kicks it |
-//! | `U_HALTED` | The upgrading CPU has halted. | that CPU | that CPU |
-//! | `BIASED` | Readers may be counted elsewhere (`raw/read_write/bias.rs`). | a reader that has the queue | the queue head |
-//! | `FOLDING` | The queue head adds up the readers that were counted elsewhere. | the queue head | the queue head |
-//! | `CROWD` | Readers have halted outside the queue. | each of them | a CPU that finds room for readers |
-//! | `passed` | 0: no queue head waits. 63: it is passed no more. 62: nor now, but when a writer kicks it, 32 newcomers may pass it: it becomes 30, and each of them adds one. | the queue head; a writer that kicks it; each CPU that passes it | the queue head |
-//! | `readers` | How many hold the lock for reading, less those counted elsewhere: a signed number. | | |
+//! | `BARRED` | Writers wait, or the upgradable reader does to upgrade. Others that want to read stay out. | each of them that halts, or has halted and writes | the release of a writer, and what gives the wait up |
+//! | `ASLEEP` | CPUs have halted that bar no others: readers, and while one reads as upgradable, those that want the same, and writers. | each of them | what lets them in, which kicks them |
 
 use core::sync::atomic::Ordering::{self, Relaxed};
 
 use crate::atomic::Atomic;
+use crate::park::Class;
 
 /// A value of a read-write lock's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RwWord(u32);
 
-const WRITER: u32 = 1 << 0;
-const UPGRADABLE: u32 = 1 << 1;
-const DUE: u32 = 1 << 2;
-const HALTED: u32 = 1 << 3;
-const U_HALTED: u32 = 1 << 4;
-pub(crate) const BIASED: u32 = 1 << 5;
-const FOLDING: u32 = 1 << 6;
-const CROWD: u32 = 1 << 7;
-const PASS: u32 = 1 << 8;
-const PASSED: u32 = 0x3f << 8;
-/// The count while the queue head is not to be passed, until a release kicks it.
-const BARRED: u32 = PASSED - PASS;
-const READER: u32 = 1 << READER_SHIFT;
-const READER_SHIFT: u32 = 14;
-const READERS: u32 = !0 << READER_SHIFT;
-const _: () = assert!(
-    WRITER ^ UPGRADABLE ^ DUE ^ HALTED ^ U_HALTED ^ BIASED ^ FOLDING ^ CROWD ^ PASSED ^ READERS
-        == u32::MAX,
-    "the fields cover the word and do not overlap"
-);
+const BARRED: u32 = 1 << 31;
+const ASLEEP: u32 = 1 << 30;
+const HOLDS: u32 = ASLEEP - 1;
+const UPGRADABLE: u32 = 1;
+pub(crate) const READER: u32 = 2;
+const WRITTEN: u32 = HOLDS;
+const CLAIMED: u32 = HOLDS - 1;
+const TURN: u32 = HOLDS - 2;
+/// What is held for reading is below it.
+const LIMIT: u32 = HOLDS - 3;
+/// What the upgradable reader adds.
+const UPGRADABLE_READER: u32 = READER | UPGRADABLE;
+const _: () = assert!(LIMIT.is_multiple_of(READER) && BARRED | ASLEEP | HOLDS == u32::MAX);
 
 /// What a CPU wants a read-write lock for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,20 +54,63 @@ pub(crate) enum Want {
     Upgradable,
     /// To write, alone.
     Write,
+    /// To write, as the upgradable reader.
+    Upgrade,
+}
+
+/// Whom a CPU may pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pass {
+    /// None: it stays out while it is another's turn.
+    Waiting,
+    /// Those whose turn it is, but who have not taken the free lock yet.
+    Late,
+    /// As a reader, all waiters.
+    All,
+}
+
+/// Whom a change of the word lets in: the classes of waiters to kick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kicks(u8);
+
+impl Kicks {
+    pub(crate) const NONE: Self = Self(0);
+    /// All readers.
+    const READERS: Self = Self(1 << Want::Read as u8);
+    /// One of those that want to read as upgradable.
+    const UPGRADABLE: Self = Self(1 << Want::Upgradable as u8);
+    /// One writer.
+    const WRITER: Self = Self(1 << Want::Write as u8);
+    /// The upgradable reader.
+    const UPGRADER: Self = Self(1 << Want::Upgrade as u8);
+
+    const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    const fn only_if(self, holds: bool) -> Self {
+        if holds { self } else { Self::NONE }
+    }
+
+    pub(crate) const fn include(self, want: Want) -> bool {
+        self.0 & 1 << want as u8 != 0
+    }
+}
+
+impl Want {
+    /// The class as which such a CPU waits.
+    pub(crate) const fn class(self) -> Class {
+        Class::new(self as u8)
+    }
 }
 
 impl RwWord {
     /// The word of a free lock.
     pub(crate) const FREE: Self = Self(0);
     /// The word of a lock that is held for writing, without waiters.
-    pub(crate) const WRITTEN: Self = Self(WRITER);
-    /// How many readers the word may count. With those counted elsewhere, which are as many at the
-    /// most, they fit in the field with its sign.
-    pub(crate) const READERS_MAX: i32 = 1 << 16;
-    /// In how many of its halts a queue head is passed. Any value is correct.
-    pub(crate) const PASSED_HALTS: u32 = 16;
-    /// How often it is passed then, from the kick until it is awake.
-    pub(crate) const PASSES: u32 = 32;
+    pub(crate) const WRITTEN: Self = Self(WRITTEN);
+    /// How many CPUs can read at a time.
+    pub(crate) const READERS_MAX: u32 = (LIMIT - 1) / READER;
 
     /// The value of a lock's word.
     #[inline(always)]
@@ -86,211 +124,212 @@ impl RwWord {
         self.0
     }
 
-    /// How many readers the word counts. Less than none where others are counted elsewhere.
     #[inline(always)]
-    pub(crate) const fn readers(self) -> i32 {
-        self.0.cast_signed() >> READER_SHIFT
+    const fn holds(self) -> u32 {
+        self.0 & HOLDS
+    }
+
+    const fn is_barred(self) -> bool {
+        self.0 & BARRED != 0
+    }
+
+    const fn has_asleep(self) -> bool {
+        self.0 & ASLEEP != 0
+    }
+
+    /// How many CPUs read, the upgradable one included.
+    #[inline(always)]
+    pub(crate) const fn readers(self) -> u32 {
+        if self.holds() < LIMIT { self.holds() / READER } else { 0 }
     }
 
     /// Whether the lock is held for writing.
     #[inline(always)]
     pub(crate) const fn is_written(self) -> bool {
-        self.0 & WRITER != 0
+        self.holds() >= CLAIMED
     }
 
-    /// Whether a CPU holds the lock as upgradable.
-    pub(crate) const fn is_upgradable(self) -> bool {
-        self.0 & UPGRADABLE != 0
-    }
-
-    /// Whether readers may be counted elsewhere.
+    /// Whether the lock is not held.
     #[inline(always)]
-    pub(crate) const fn is_biased(self) -> bool {
-        self.0 & BIASED != 0
+    pub(crate) const fn is_free(self) -> bool {
+        self.holds() == 0 || self.holds() == TURN
     }
 
-    /// Whether readers may be counted elsewhere, or were until a moment ago.
-    #[inline(always)]
-    pub(crate) const fn may_have_notes(self) -> bool {
-        self.0 & (BIASED | FOLDING) != 0
+    const fn is_upgradable(self) -> bool {
+        self.holds() < LIMIT && self.0 & UPGRADABLE != 0
     }
 
-    /// Whether the queue head is adding up the readers, so that their number is not known.
-    pub(crate) const fn is_folding(self) -> bool {
-        self.0 & FOLDING != 0
-    }
-
-    /// Whether the queue head has halted.
-    #[inline(always)]
-    pub(crate) const fn is_head_halted(self) -> bool {
-        self.0 & HALTED != 0
-    }
-
-    /// Whether the upgrading CPU has halted.
-    pub(crate) const fn is_upgrader_halted(self) -> bool {
-        self.0 & U_HALTED != 0
-    }
-
-    /// Whether readers have halted outside the queue, or have until a moment ago.
-    #[inline(always)]
-    pub(crate) const fn has_crowd(self) -> bool {
-        self.0 & CROWD != 0
-    }
-
-    /// Whether the crowd should come: newcomers that read have room, and pass no queue head.
-    #[inline(always)]
-    pub(crate) const fn invites_crowd(self) -> bool {
-        self.0 & PASSED == 0 && self.0 & (WRITER | DUE | FOLDING) == 0
-    }
-
-    /// A reader halts outside the queue. `None` if newcomers may come.
-    pub(crate) const fn crowded(self) -> Option<Self> {
-        let is_barred = self.0 & (WRITER | DUE | FOLDING) != 0 || self.0 & PASSED >= BARRED;
-        if is_barred { Some(Self(self.0 | CROWD)) } else { None }
-    }
-
-    /// Whether a CPU has halted until the last reader leaves.
-    #[inline(always)]
-    const fn has_halted(self) -> bool {
-        self.0 & (HALTED | U_HALTED) != 0
-    }
-
-    /// Whether newcomers may pass the queue head, or there is none.
-    #[inline(always)]
-    const fn admits_newcomers(self) -> bool {
-        self.0 & FOLDING == 0 && self.0 & PASSED < BARRED
-    }
-
-    /// Whether the lock, as it is held, leaves room for one that wants it so. (A biased lock has
-    /// readers that the word does not count.)
-    #[inline(always)]
-    const fn has_room_for(self, want: Want) -> bool {
+    /// Whether the lock is free, and it is the turn of others than those that want this.
+    pub(crate) const fn is_kept_from(self, want: Want) -> bool {
         match want {
-            Want::Read => self.0 & (WRITER | DUE) == 0 && self.readers() < Self::READERS_MAX,
-            Want::Upgradable => self.0 & (WRITER | UPGRADABLE | BIASED) == 0,
-            Want::Write => self.0 & (WRITER | UPGRADABLE | BIASED | READERS) == 0,
+            Want::Read | Want::Upgradable => self.holds() == 0 && self.is_barred(),
+            Want::Write => self.holds() == TURN,
+            Want::Upgrade => false,
         }
     }
 
-    /// What taking the lock adds to the word.
+    /// Whether as many read as can.
+    pub(crate) const fn is_full(self) -> bool {
+        self.readers() == Self::READERS_MAX
+    }
+
+    /// Those to kick when all waiters may come.
+    const fn all(self) -> Kicks {
+        let asleep = Kicks::READERS.and(Kicks::UPGRADABLE).only_if(self.has_asleep());
+        asleep.and(Kicks::WRITER.only_if(self.is_barred()))
+    }
+
+    /// A reader takes a lock for which no CPU waits. `None` if there is more to look at.
     #[inline(always)]
-    const fn taking(want: Want) -> u32 {
+    pub(crate) const fn read_at_once(self) -> Option<Self> {
+        if self.0 < LIMIT - READER { Some(Self(self.0 + READER)) } else { None }
+    }
+
+    /// A CPU takes the lock. `None` if it may not.
+    pub(crate) const fn taken(self, want: Want, pass: Pass) -> Option<(Self, Kicks)> {
         match want {
-            Want::Read => READER,
-            Want::Upgradable => UPGRADABLE,
-            Want::Write => WRITER,
+            Want::Read => self.taken_to_read(READER, pass),
+            Want::Upgradable => self.taken_to_read(UPGRADABLE_READER, pass),
+            Want::Write => {
+                let flags = self.0 & !HOLDS;
+                let may =
+                    self.holds() == 0 || self.holds() == TURN && !matches!(pass, Pass::Waiting);
+                if may { Some((Self(WRITTEN | flags), Kicks::NONE)) } else { None }
+            }
+            Want::Upgrade if self.holds() == UPGRADABLE_READER => {
+                // Writers that wait beside an upgradable reader are among those asleep.
+                let bar = if self.has_asleep() { BARRED } else { 0 };
+                Some((Self(self.0 & !HOLDS | WRITTEN | bar), Kicks::NONE))
+            }
+            Want::Upgrade => None,
         }
     }
 
-    /// A newcomer takes the lock, and counts itself if it passes the queue head. `None` if it may
-    /// not.
+    const fn taken_to_read(self, holds: u32, pass: Pass) -> Option<(Self, Kicks)> {
+        let (seen, flags) = (self.holds(), self.0 & !HOLDS);
+        if seen == TURN {
+            // The writers that wait set their bar again.
+            let kicks = Kicks::WRITER.only_if(self.is_barred());
+            return Some((Self(holds | flags & ASLEEP), kicks));
+        }
+        let is_admitted = match pass {
+            Pass::Waiting => !self.is_barred(),
+            Pass::Late => !self.is_barred() || seen == 0,
+            Pass::All => true,
+        };
+        let upgrades = holds & UPGRADABLE;
+        if !is_admitted || seen & upgrades != 0 || seen + holds >= LIMIT {
+            return None;
+        }
+        if upgrades != 0 && self.is_barred() {
+            // Only one that is to upgrade bars others beside an upgradable reader.
+            return Some((Self(seen + holds | ASLEEP), Kicks::READERS.only_if(self.has_asleep())));
+        }
+        Some((Self(seen + holds | flags), Kicks::NONE))
+    }
+
+    /// The same word, if the CPU that takes it may be one of several that have halted, of which
+    /// only one was kicked: others are owed a kick.
+    pub(crate) const fn owing(self, want: Want) -> Self {
+        Self(match want {
+            Want::Read => self.0,
+            Want::Upgradable => self.0 | ASLEEP,
+            Want::Write | Want::Upgrade => self.0 | BARRED,
+        })
+    }
+
+    /// A CPU that may not take the lock halts. It claims the readers' turn if it has been kicked
+    /// before and still finds a writer.
+    pub(crate) const fn awaited(self, want: Want, claims: bool) -> Self {
+        let reads = matches!(want, Want::Read | Want::Upgradable);
+        if reads && claims && self.is_written() {
+            return Self(self.0 & !HOLDS | ASLEEP | CLAIMED);
+        }
+        let bars = matches!(want, Want::Upgrade) || !reads && !self.is_upgradable();
+        Self(self.0 | if bars { BARRED } else { ASLEEP })
+    }
+
+    /// A reader has left: whom it kicks, if this was the word before.
     #[inline(always)]
-    pub(crate) const fn taken_by_newcomer(self, want: Want) -> Option<Self> {
-        if !self.has_room_for(want) || !self.admits_newcomers() {
-            return None;
+    pub(crate) const fn left_by_reader(self) -> Kicks {
+        if !self.is_barred() {
+            return Kicks::NONE;
         }
-        // R7: without a queue head, the change that made the room kicks the crowd.
-        let (pass, crowd) = if self.0 & PASSED == 0 { (0, CROWD) } else { (PASS, 0) };
-        Some(Self((self.0 & !crowd).wrapping_add(Self::taking(want)) + pass))
+        match self.holds() - READER {
+            0 => Kicks::WRITER,
+            UPGRADABLE_READER => Kicks::UPGRADER,
+            _ => Kicks::NONE,
+        }
     }
 
-    /// The queue head takes the lock: `(..,p,h,..) -> (..,0,0,..)`. `None` if there is no room.
-    pub(crate) const fn taken_by_head(self, want: Want) -> Option<Self> {
-        if !self.has_room_for(want) {
-            return None;
-        }
-        let crowd = if let Want::Write = want { 0 } else { CROWD };
-        Some(Self((self.0 & !(PASSED | HALTED | crowd)).wrapping_add(Self::taking(want))))
+    /// The upgradable reader leaves.
+    pub(crate) const fn left_by_upgradable(self) -> (Self, Kicks) {
+        Self(self.0 - UPGRADABLE_READER).without_upgradable()
     }
 
-    /// One that reads already takes the lock once more, past any waiter. `None` if the lock is held
-    /// for writing, or the number of readers is not known: then this CPU may be one of them.
-    pub(crate) const fn taken_again(self) -> Option<Self> {
-        let reads = self.readers() != 0 || self.has_room_for(Want::Read) && self.admits_newcomers();
-        if self.0 & (WRITER | FOLDING) != 0 || !reads || self.readers() >= Self::READERS_MAX {
-            None
+    /// There is no upgradable reader any more.
+    const fn without_upgradable(self) -> (Self, Kicks) {
+        if self.is_barred() {
+            return (self, Kicks::WRITER.only_if(self.holds() == 0));
+        }
+        let kicks = Kicks::UPGRADABLE.and(Kicks::WRITER).only_if(self.has_asleep());
+        (Self(self.0 & !ASLEEP), kicks)
+    }
+
+    /// The writer leaves.
+    pub(crate) const fn left_by_writer(self) -> (Self, Kicks) {
+        if self.holds() == CLAIMED {
+            return (Self(TURN | self.0 & BARRED), Kicks::READERS.and(Kicks::UPGRADABLE));
+        }
+        (Self::FREE, self.all())
+    }
+
+    /// The holder keeps the lock for less.
+    pub(crate) const fn downgraded(self, from: Want, to: Want) -> (Self, Kicks) {
+        match (from, to) {
+            (Want::Upgradable, _) => Self(self.0 - UPGRADABLE).without_upgradable(),
+            (_, Want::Upgradable) => {
+                let asleep = if self.0 & (ASLEEP | BARRED) != 0 { ASLEEP } else { 0 };
+                let kicks = Kicks::READERS.only_if(self.has_asleep());
+                (Self(UPGRADABLE_READER | asleep), kicks)
+            }
+            _ => (Self(READER), self.all()),
+        }
+    }
+
+    /// Those whose turn it is have not come for a long time: the lock is free for all.
+    pub(crate) const fn without_turn(self) -> (Self, Kicks) {
+        if self.holds() == TURN {
+            (Self(self.0 & !HOLDS), Kicks::NONE)
         } else {
-            Some(Self(self.0.wrapping_add(READER)))
+            (Self::FREE, self.all())
         }
     }
 
-    /// The last reader leaves and kicks the queue head: `(..,h,1) -> (..,0,0)`. `None` if others
-    /// stay or no CPU has halted, and a subtraction does.
-    #[inline(always)]
-    pub(crate) const fn left_by_last_reader(self) -> Option<Self> {
-        if self.has_halted() && self.readers() == 1 {
-            Some(Self(self.0.wrapping_sub(READER) & !HALTED))
-        } else {
-            None
+    /// A CPU that has halted gives its wait up, and passes a kick that it may have got on.
+    pub(crate) const fn given_up(self, want: Want) -> (Self, Kicks) {
+        let readers = Kicks::READERS.only_if(self.has_asleep());
+        // Those that have claimed the turn, too, do so again if they miss it.
+        let unclaimed = if self.holds() == CLAIMED { self.0 | WRITTEN } else { self.0 };
+        match want {
+            Want::Read => (Self(unclaimed), Kicks::NONE),
+            Want::Upgradable => (Self(unclaimed | ASLEEP), Kicks::NONE),
+            Want::Upgrade => (Self(self.0 & !BARRED), readers),
+            Want::Write if self.is_upgradable() => (Self(self.0 | ASLEEP), Kicks::NONE),
+            Want::Write if self.is_written() || self.holds() == TURN => {
+                (Self(self.0 | BARRED), Kicks::NONE)
+            }
+            Want::Write => (Self(self.holds()), self.all().and(Kicks::WRITER)),
         }
     }
 
-    /// Whether a CPU may have halted until the writer leaves.
-    #[inline(always)]
-    pub(crate) const fn has_waiters(self) -> bool {
-        self.0 & (HALTED | CROWD) != 0
-    }
-
-    /// The writer leaves and kicks the queue head, if that has halted. Newcomers may pass it while
-    /// it wakes up.
-    pub(crate) const fn left_by_writer(self) -> Self {
-        let passes =
-            if self.0 & HALTED != 0 && self.0 & PASSED == BARRED { Self::PASSES } else { 0 };
-        let left = Self((self.0 & !(WRITER | HALTED)) - passes * PASS);
-        if left.invites_crowd() { Self(left.0 & !CROWD) } else { left }
-    }
-
-    /// The queue head is passed no more; with `for_good`, not even when it is kicked.
-    pub(crate) const fn barred(self, for_good: bool) -> Self {
-        Self(self.0 & !PASSED | if for_good { PASSED } else { BARRED })
-    }
-
-    /// Whether the reader that found this word when it left has to kick.
-    #[inline(always)]
-    pub(crate) const fn was_last_of(self) -> bool {
-        self.has_halted() && self.readers() == 1
-    }
-
-    /// The upgrading CPU takes the lock for writing: `(u,d,g,0) -> (w)`. `None` while others read.
-    pub(crate) const fn upgraded(self) -> Option<Self> {
-        if self.0 & READERS != 0 {
-            return None;
-        }
-        Some(Self(self.0 & !(UPGRADABLE | DUE | U_HALTED) | WRITER))
-    }
-
-    /// The holder keeps the lock for less. The queue head may now have room, and is kicked.
-    pub(crate) const fn downgraded(self, from: Want, to: Want) -> Self {
-        let left = (self.0 & !HALTED).wrapping_sub(Self::taking(from));
-        Self(left.wrapping_add(Self::taking(to)))
-    }
-
-    /// The holder releases the lock, and newcomers do not pass a queue head that waits.
-    #[cfg(feature = "lock_api")]
-    pub(crate) const fn released_fairly(self, from: Want) -> Self {
-        let bar = if self.0 & PASSED == 0 { 0 } else { PASSED };
-        Self((self.0 & !HALTED).wrapping_sub(Self::taking(from)) | bar)
-    }
-
-    /// Readers may be counted elsewhere from here on. `None` if a writer or an upgradable reader
-    /// holds the lock, or a CPU waits for it.
-    pub(crate) const fn biased(self) -> Option<Self> {
-        if self.0 & !(READERS | CROWD) == 0 { Some(Self(self.0 & READERS | BIASED)) } else { None }
-    }
-
-    /// The queue head begins to add the readers up.
-    pub(crate) const fn folding(self) -> Self {
-        Self(self.0 & !BIASED | FOLDING)
-    }
-
-    /// The queue head has halted.
-    pub(crate) const fn head_halted(self) -> Self {
-        Self(self.0 | HALTED)
-    }
-
-    /// The upgrading CPU has halted.
-    pub(crate) const fn upgrader_halted(self) -> Self {
-        Self(self.0 | U_HALTED)
+    /// All waiters are gone. Who holds the lock, and for what, stays as it was.
+    pub(crate) const fn without_waiters(self) -> Self {
+        Self(match self.holds() {
+            CLAIMED => WRITTEN,
+            TURN => 0,
+            holds => holds,
+        })
     }
 }
 
@@ -307,51 +346,20 @@ pub(crate) fn cas<W: Atomic<u32>>(
 }
 
 /// Changes the word to what `new` makes of it, until that succeeds or `new` returns `None`. Returns
-/// the word before, or the word that `new` refused.
+/// what else `new` has returned.
 #[inline(always)]
 #[track_caller]
-pub(crate) fn update<W: Atomic<u32>>(
+pub(crate) fn update<W: Atomic<u32>, T>(
     word: &W,
     order: Ordering,
-    new: impl Fn(RwWord) -> Option<RwWord>,
-) -> Result<RwWord, RwWord> {
+    new: impl Fn(RwWord) -> Option<(RwWord, T)>,
+) -> Option<T> {
     let mut seen = RwWord(word.load(Relaxed));
-    while let Some(to) = new(seen) {
+    loop {
+        let (to, result) = new(seen)?;
         match cas(word, seen, to, order) {
-            Ok(()) => return Ok(seen),
+            Ok(()) => return Some(result),
             Err(now) => seen = now,
         }
-    }
-    Err(seen)
-}
-
-/// What individual read-modify-writes do to a word.
-pub(crate) mod rmw {
-    use super::{CROWD, DUE, FOLDING, HALTED, PASSED, READER, READER_SHIFT, U_HALTED, UPGRADABLE};
-    use super::{READERS, WRITER};
-
-    /// `fetch_sub`: a reader leaves.
-    pub(crate) const LEAVE: u32 = READER;
-    /// `fetch_and`: the writer's release.
-    pub(crate) const WRITTEN: u32 = !(WRITER | HALTED);
-    /// `fetch_and`: the release of an upgradable lock.
-    pub(crate) const NOT_UPGRADABLE: u32 = !(UPGRADABLE | HALTED);
-    /// `fetch_and`: the queue head has come back.
-    pub(crate) const HEAD_IS_BACK: u32 = !HALTED;
-    /// `fetch_and`: the queue head gives up.
-    pub(crate) const NO_HEAD: u32 = !(HALTED | PASSED);
-    /// `fetch_or`: the upgrading CPU bars other readers.
-    pub(crate) const UPGRADE: u32 = DUE;
-    /// `fetch_and`: the upgrading CPU has come back.
-    pub(crate) const UPGRADER_IS_BACK: u32 = !U_HALTED;
-    /// `fetch_and`: the upgrading CPU gives up.
-    pub(crate) const NO_UPGRADER: u32 = !(DUE | U_HALTED | HALTED);
-    /// `fetch_and`: all waiters are gone.
-    pub(crate) const NO_WAITERS: u32 = !(HALTED | U_HALTED | DUE | PASSED | FOLDING | CROWD);
-    const _: () = assert!(NO_WAITERS & READERS == READERS);
-
-    /// `fetch_add` to a word with `FOLDING`: counts so many readers here, and ends the folding.
-    pub(crate) const fn folded(readers: u32) -> u32 {
-        (readers << READER_SHIFT).wrapping_sub(FOLDING)
     }
 }

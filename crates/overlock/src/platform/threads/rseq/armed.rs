@@ -10,22 +10,9 @@ pub(super) static ARMED: AtomicIsize = AtomicIsize::new(0);
 /// Whether sequences must stay unarmed.
 pub(super) static FORBIDDEN: AtomicBool = AtomicBool::new(false);
 
-/// Whether the system has refused to cut sequences off, so that no lock should be biased.
-static REFUSED: AtomicBool = AtomicBool::new(false);
-
 /// Keeps sequences unarmed from now on.
 pub(crate) fn forbid() {
     FORBIDDEN.store(true, Relaxed);
-}
-
-/// Has no lock biased from now on.
-pub(super) fn give_no_more_bias() {
-    REFUSED.store(true, Relaxed);
-}
-
-/// Whether locks should be biased.
-pub(crate) fn gives_bias() -> bool {
-    is_armed() && !REFUSED.load(Relaxed)
 }
 
 /// Whether this process uses restartable sequences.

@@ -2,7 +2,7 @@
 //! The sequences, in assembly.
 
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicU16, AtomicU32, AtomicUsize};
+use core::sync::atomic::{AtomicU16, AtomicU32};
 
 use super::super::syscall::syscall;
 use super::armed::{ARMED, FORBIDDEN, is_armed};
@@ -180,74 +180,6 @@ pub(crate) fn set_lowest_bit(cell: &AtomicU32) -> bool {
         );
     }
     true
-}
-
-// The address of the row of this thread, or zero: thread-local memory of the module that
-// contains this code, which is loaded with the program, or soon after.
-core::arch::global_asm!(
-    ".pushsection .tbss.overlock_row, \"awT\", @nobits",
-    ".balign 8",
-    ".hidden overlock_row",
-    ".globl overlock_row",
-    ".type overlock_row, @object",
-    ".size overlock_row, 8",
-    "overlock_row: .zero 8",
-    ".popsection",
-);
-
-/// What [`set_row`] has set for this thread, or zero.
-#[inline(always)]
-pub(crate) fn row() -> usize {
-    let row;
-    // SAFETY: it reads a variable of this thread.
-    unsafe {
-        core::arch::asm!(
-            "mov {row}, qword ptr [rip + overlock_row@GOTTPOFF]",
-            "mov {row}, qword ptr fs:[{row}]",
-            row = out(reg) row,
-            options(nostack, readonly, preserves_flags),
-        );
-    }
-    row
-}
-
-/// Sets the row of this thread.
-#[inline(never)]
-pub(crate) fn set_row(row: usize) {
-    // SAFETY: it writes a variable of this thread, which only these two functions use.
-    unsafe {
-        core::arch::asm!(
-            "mov {at}, qword ptr [rip + overlock_row@GOTTPOFF]",
-            "mov qword ptr fs:[{at}], {row}",
-            at = out(reg) _,
-            row = in(reg) row,
-            options(nostack, preserves_flags),
-        );
-    }
-}
-
-/// Stores the address of `word` in a free `place`, if `word` has the bit.
-#[inline(always)]
-pub(crate) fn note(place: &AtomicUsize, word: &AtomicU32, bit: u32) -> bool {
-    sequence!(
-        ["test dword ptr [{word}], {bit:e}", "je 6f", "cmp qword ptr [{cell}], 0", "jne 6f"],
-        "mov qword ptr [{cell}], {word}",
-        place,
-        word = core::ptr::from_ref(word),
-        bit = bit
-    )
-}
-
-/// Frees a `place` that holds the address of `word`, if `word` has the bit.
-#[inline(always)]
-pub(crate) fn unnote(place: &AtomicUsize, word: &AtomicU32, bit: u32) -> bool {
-    sequence!(
-        ["test dword ptr [{word}], {bit:e}", "je 6f", "cmp qword ptr [{cell}], {word}", "jne 6f"],
-        "mov qword ptr [{cell}], 0",
-        place,
-        word = core::ptr::from_ref(word),
-        bit = bit
-    )
 }
 
 /// See [`CheapRelease::clear_low_byte`](crate::platform::CheapRelease::clear_low_byte).
