@@ -6,7 +6,6 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
 
-mod ablate;
 mod debian;
 mod dist;
 mod parking_lot;
@@ -34,10 +33,6 @@ cargo xtask COMMAND
   reference  make the tables of columns in crates/overlock-cli/reference.md from the columns
   results FILE...  fill the tables of README.md, docs/results.md, docs/simulator.md and
            docs/published.md from files that `overlock bench` and `overlock compare` wrote with --out
-  ablate   build the queue locks without one mechanism at a time, run the same random points with
-           each in turn, and write what each brings into docs/hybrid.md; [build] only builds,
-           [built] measures what it built; [--in WORLD] [--points N] [--rounds N] [--seconds S]
-           [--seed N]
   parking-lot  run the tests of parking_lot, of std's locks, and of two crates that depend on it, with
            our crate under its name; fetches them, and skips visibly where it can't
   spin     the same for spin, and two no_std crates that depend on it
@@ -69,7 +64,6 @@ fn main() -> ExitCode {
         ["install", "--prefix", prefix] => dist::install(prefix),
         ["uninstall", "--prefix", prefix] => dist::uninstall(prefix),
         ["reference"] => reference(),
-        ["ablate", ref args @ ..] => ablate::ablate(args),
         ["parking-lot"] => parking_lot::check(),
         ["spin"] => spin::check(),
         ["results", ref files @ ..] if !files.is_empty() => results::write(&root(), files),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a program of another workspace adds to this command, and how it is found.
 
+use crate::worlds::Options;
 use anyhow::{Context, Result, bail};
 use overlock_bench::World;
-use overlock_worlds::Options;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
@@ -37,7 +37,7 @@ impl Added {
     pub(crate) fn open(&self, name: &str, options: &Options) -> Result<Box<dyn World>> {
         match self.tour(name) {
             Some(_) => (self.open)(name, options),
-            None => overlock_worlds::open(name, options),
+            None => crate::worlds::open(name, options),
         }
     }
 

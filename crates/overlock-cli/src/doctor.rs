@@ -86,7 +86,7 @@ pub(crate) fn main(args: &DoctorArgs) -> Result<Outcome> {
 /// Checks the engines of virtual CPUs and reports what each says of itself.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 fn engines() -> [Finding; 2] {
-    overlock_worlds::engines().map(|(name, world, available)| match available {
+    crate::worlds::engines().map(|(name, world, available)| match available {
         Ok(()) => Finding::new(name, format!("usable: `bench --in {world}`")),
         Err(why) => Finding::new(name, why)
             .advise(true, format!("until then there is no `bench --in {world}`")),

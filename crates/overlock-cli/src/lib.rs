@@ -29,6 +29,7 @@ mod torture;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod trace;
 mod warnings;
+mod worlds;
 
 pub use added::Added;
 use args::{Cli, Command};
@@ -36,9 +37,9 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory as _, Parser};
 use outcome::Outcome;
 pub(crate) use overlock_results::{stats, units};
-pub use overlock_worlds::{Note, Options};
 use std::ffi::OsString;
 use std::process::ExitCode;
+pub use worlds::{Note, Options};
 
 /// Does what the command line says, with the worlds and experiments that are `added`.
 pub fn main(added: &Added) -> ExitCode {
@@ -60,7 +61,7 @@ pub fn main(added: &Added) -> ExitCode {
         Command::Completions(args) => extras::completions(&args, Cli::command()),
         Command::ManPages(args) => extras::man_pages(&args, Cli::command()),
         Command::BenchNeighbour => overlock_bench::threads::compute(),
-        Command::SimChild => overlock_worlds::obey().map(|()| Outcome::Fine),
+        Command::SimChild => worlds::obey().map(|()| Outcome::Fine),
         Command::BenchChild { spec } => {
             overlock_bench::threads::obey(&spec).map(|never| match never {}).map_err(Into::into)
         }

@@ -35,6 +35,7 @@
 //! failed compare-and-swaps cause for CPUs that only load, and that of a lock's timings. A spinner
 //! exceeds its budget by at most an eighth.
 
+mod calibrate;
 mod cfs;
 mod coherence;
 mod error;
@@ -48,6 +49,7 @@ mod spin;
 mod timer;
 mod topology;
 
+pub use calibrate::calibrate;
 pub use error::Error;
 pub use host_profile::{Background, Costs, Figure, HostProfile, Kind};
 pub use machine::Counts;

@@ -3,12 +3,12 @@
 
 use crate::flags::{OutputArgs, seconds};
 use crate::shard::Shard;
+use crate::worlds::Options;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use overlock_bench::experiment::Experiment;
 use overlock_results::Lengths;
 use overlock_results::units::Nanos;
-use overlock_worlds::Options;
 use std::path::PathBuf;
 
 /// Measure locks: on this machine's threads, on virtual CPUs, in simulated hosts, inside kernels.

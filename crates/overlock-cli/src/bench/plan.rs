@@ -61,7 +61,7 @@ fn read(path: &Path, added: &Added) -> Result<Experiment> {
     let document = Document::new(&name, &text);
     if let Some(host) = &experiment.host.machine {
         let refuse = |key: &str, what: String| document.refuse(&[&format!("host.{key}")], what);
-        let profile = overlock_worlds::host_profile(Some(host))
+        let profile = crate::worlds::host_profile(Some(host))
             .map_err(|error| refuse("machine", format!("{error:#}")))?;
         let (asked, total) = (experiment.host.pcpus, profile.topology.pcpus());
         if asked > total {
@@ -70,8 +70,8 @@ fn read(path: &Path, added: &Added) -> Result<Experiment> {
         }
     }
     for (at, name) in experiment.factors.policies.iter().enumerate() {
-        if !overlock_worlds::POLICIES.contains(&name.as_str()) {
-            let known = overlock_worlds::POLICIES.join(", ");
+        if !crate::worlds::POLICIES.contains(&name.as_str()) {
+            let known = crate::worlds::POLICIES.join(", ");
             let what = format!("no yield policy is called {name}; choose from {known}");
             return Err(document.refuse(&[&format!("factors.policies.{at}")], what).into());
         }
@@ -117,7 +117,7 @@ fn described(args: &BenchArgs, world: &str, added: &Added) -> Result<Experiment>
         let all = args.policies.iter().any(|name| name == "all");
         let mut names: Vec<String> = BASES.map(str::to_owned).to_vec();
         names.extend(if all {
-            overlock_worlds::POLICIES.map(str::to_owned).to_vec()
+            crate::worlds::POLICIES.map(str::to_owned).to_vec()
         } else {
             args.policies.clone()
         });

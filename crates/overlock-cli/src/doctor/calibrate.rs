@@ -3,7 +3,7 @@
 
 use crate::machine::{allowed_cpus, cpuinfo};
 use crate::outcome::Outcome;
-use crate::output;
+use crate::{output, worlds};
 use anyhow::{Context, Result, bail};
 use std::fs::File;
 use std::path::Path;
@@ -13,7 +13,8 @@ pub(super) fn main(path: &Path) -> Result<Outcome> {
     // A file that can't be written is noticed before anything is measured.
     try_to_open(path)?;
     let model = cpuinfo("model name").unwrap_or_else(|| "an unnamed processor".into());
-    let text = overlock_worlds::calibrate(allowed_cpus(), &model, output::complain)?;
+    let lab = worlds::engine(output::complain)?;
+    let text = overlock_sim::hosts::calibrate(&*lab, allowed_cpus(), &model)?;
     if let Err(error) = std::fs::write(path, &text) {
         // Measured is measured.
         output::print(text.trim_end())?;

@@ -168,7 +168,7 @@ fn ask(orders: &mut ChildStdin, answers: &mut impl BufRead, task: &Task) -> Resu
 ///
 /// # Errors
 /// If a task can't be read, or its answer not be written.
-pub fn obey() -> Result<()> {
+pub(crate) fn obey() -> Result<()> {
     for line in stdin().lock().lines() {
         let task: Task = serde_json::from_str(&line?).context("this command is for sim itself")?;
         let answer = match task.run(interrupt::flag()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The laboratory's worlds, and why they are not available here.
 
-use crate::options::Note;
+use crate::worlds::options::Note;
 use anyhow::{Context, Result};
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 use overlock_bench::Engine as _;
@@ -41,7 +41,7 @@ pub(crate) fn engine(note: Note) -> Result<Box<dyn World>> {
 
 /// Returns the laboratory's engines, for `doctor`: what each runs on, its world, and why it is not
 /// available, if it is not.
-pub fn engines() -> [(&'static str, &'static str, Result<(), String>); 2] {
+pub(crate) fn engines() -> [(&'static str, &'static str, Result<(), String>); 2] {
     let said = |open: Result<Box<dyn World>>| open.map(drop).map_err(|error| format!("{error:#}"));
     [("/dev/kvm", "kvm", said(kvm())), ("threads as vCPUs", "parked", said(parked()))]
 }

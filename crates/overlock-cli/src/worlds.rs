@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-#![doc = include_str!("../README.md")]
+//! The worlds of `bench`, by name: a [`World`] runs jobs.
 
-mod calibrate;
 mod laboratory;
 mod options;
 mod simulated;
@@ -14,13 +13,11 @@ use overlock_sim::hosts::HostProfile;
 use simulated::Simulated;
 use std::path::Path;
 
-pub use calibrate::calibrate;
-pub use laboratory::engines;
+pub(crate) use laboratory::{engine, engines};
 pub use options::{Note, Options};
-pub use simulated::obey;
+pub(crate) use simulated::obey;
 
-/// The yield policies that vCPUs have.
-pub use overlock_sim::POLICIES;
+pub(crate) use overlock_sim::POLICIES;
 
 /// The names of all worlds, as `--in` takes them.
 const NAMES: &str = "threads, kvm, parked, sim, sim:HOST";
@@ -29,10 +26,7 @@ const NAMES: &str = "threads, kvm, parked, sim, sim:HOST";
 const DEFAULT_HOST: &str = "dev-kvm";
 
 /// Opens the world called `name`.
-///
-/// # Errors
-/// If there is none of this name, or it can't run here.
-pub fn open(name: &str, options: &Options) -> Result<Box<dyn World>> {
+pub(crate) fn open(name: &str, options: &Options) -> Result<Box<dyn World>> {
     let (kind, detail) = name.split_once(':').map_or((name, None), |(kind, of)| (kind, Some(of)));
     Ok(match (kind, detail) {
         ("threads", None) => Box::new(Threads::calibrate()),
@@ -44,10 +38,7 @@ pub fn open(name: &str, options: &Options) -> Result<Box<dyn World>> {
 }
 
 /// Returns the host of this name, or in this file.
-///
-/// # Errors
-/// If there is no such host, or the file can't be read.
-pub fn host_profile(name: Option<&str>) -> Result<HostProfile> {
+pub(crate) fn host_profile(name: Option<&str>) -> Result<HostProfile> {
     let name = name.unwrap_or(DEFAULT_HOST);
     let path = Path::new(name);
     if path.extension().is_none_or(|extension| extension != "toml") {

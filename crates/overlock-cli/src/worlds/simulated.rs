@@ -4,7 +4,7 @@
 mod pool;
 mod task;
 
-use crate::options::Options;
+use crate::worlds::options::Options;
 use anyhow::Result;
 use overlock_bench::{Failed, Job, Tell, World};
 use overlock_results::locks::Lock;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use task::Task;
 
-pub use pool::obey;
+pub(crate) use pool::obey;
 
 /// See the [module documentation](self).
 pub(super) struct Simulated {

@@ -14,8 +14,7 @@
 //!
 //! The other costs are assumed, and marked as such.
 
-use crate::laboratory::engine;
-use crate::options::Note;
+use super::{Costs, Figure, HostProfile};
 use anyhow::{Context, Result, bail};
 use overlock_bench::clock::{Clock, ticks};
 use overlock_bench::experiment::Host;
@@ -25,7 +24,6 @@ use overlock_programs::{interrupt, may_run_on, run_on};
 use overlock_results::Run;
 use overlock_results::locks::HAND_OVER;
 use overlock_results::stats::median;
-use overlock_sim::hosts::{Costs, Figure, HostProfile};
 use std::hint::{black_box, spin_loop};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::*, fence};
@@ -46,19 +44,18 @@ const SHORTER: usize = SPELLS / 4;
 const WAKES: u32 = 200;
 const ASLEEP_NS: u64 = 200_000;
 
-/// Measures this machine, which has `cpus` CPUs of this `model`, and returns its file for
-/// [`host_profile`](crate::host_profile).
+/// Measures this machine, which has `cpus` CPUs of this `model`, and returns the file of its
+/// profile; `lab` has vCPUs on this machine.
 ///
 /// # Errors
-/// If there is no laboratory here, a run fails, or there is only one CPU.
-pub fn calibrate(cpus: usize, model: &str, note: Note) -> Result<String> {
-    let lab = engine(note)?;
+/// If a run fails, or there is only one CPU.
+pub fn calibrate(lab: &dyn World, cpus: usize, model: &str) -> Result<String> {
     let about = format!("{cpus} CPUs of {model}, measured by overlock doctor --calibrate");
     let mut text = format!(
         "about = {about:?}\nkind = \"measured\"\njitter_percent = 5\n\n[topology]\nsockets = 1\n\
          clusters = 1\ncores = {cpus}\nthreads = 1\n\n[costs]\n"
     );
-    for (cost, Figure { ns, source }) in costs(&*lab)?.each() {
+    for (cost, Figure { ns, source }) in costs(lab)?.each() {
         text += &format!("{cost} = {{ ns = {ns}, source = {source:?} }}\n");
     }
     // A profile that cannot be read back is not a profile.
