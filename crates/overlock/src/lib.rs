@@ -34,7 +34,7 @@
 //! | type | order | for |
 //! |---|---|---|
 //! | [`RwLock`] | readers and writers in turns, when both wait | data that is read more often than written |
-//! | [`Condvar`] | the longest waiter first; `notify_all` wakes them in two chains | waiting for a condition on a mutex's data, with a lock of any kind |
+//! | [`Condvar`] | never by a later waiter's notification; `notify_all` wakes all at once | waiting for a condition on a mutex's data, with a lock of any kind |
 //!
 //! [`Refresh`] is another primitive: a shared value that one CPU computes anew while the others
 //! wait for it instead of repeating the work.
