@@ -6,7 +6,6 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-mod published;
 mod trust;
 
 /// One file of results: its name without the ending, and its rows.
@@ -33,7 +32,7 @@ pub(crate) fn write(root: &Path, paths: &[&str]) -> Result<bool> {
         anyhow::Ok(Kept(name, rows.with_context(|| format!("{path} is not JSON Lines"))?))
     });
     let kept: Vec<Kept> = kept.collect::<Result<_>>()?;
-    for document in ["README.md", "docs/results.md", "docs/simulator.md", "docs/published.md"] {
+    for document in ["README.md", "docs/results.md", "docs/simulator.md"] {
         let text = std::fs::read_to_string(root.join(document))?;
         std::fs::write(root.join(document), filled(&text, &kept)?)?;
     }
@@ -50,9 +49,6 @@ fn filled(text: &str, kept: &[Kept]) -> Result<String> {
         ("programs, all locks", programs(kept, &["hybrid", "queued", "test-and-set", "none"], 1)),
         ("bounds", bounds(kept)),
         ("trust", trust::trust(kept)),
-        ("published scores", published::scores(kept)),
-        ("published figures", published::figures(kept)),
-        ("published reasons", published::reasons(kept)),
     ] {
         let begin = format!("<!-- {name} -->\n");
         let place = text.split_once(&begin).filter(|_| table.lines().count() > 2);
@@ -97,9 +93,7 @@ fn interval(of: &Value) -> String {
 
 fn commands(kept: &[Kept]) -> String {
     let said = |value: &Value| value.as_str().unwrap_or("unknown").to_owned();
-    // Those of published figures stand in their own document.
-    let own = kept.iter().filter(|file| file.of("published").next().is_none());
-    let rows = own.flat_map(|file| file.of("run")).map(|run| {
+    let rows = kept.iter().flat_map(|file| file.of("run")).map(|run| {
         let words = run["command"].as_array().into_iter().flatten().skip(1).map(said);
         let words = typed(words.collect()).replace('|', "\\|");
         let cpus = format!("{} of {}", run["machine"]["cpus"], said(&run["machine"]["cpu_model"]));

@@ -3,7 +3,7 @@
 //! machine's.
 //!
 //! A target that the toolchain lacks is added by `rustup`, unless that is forbidden, and skipped
-//! visibly where it can't be. Everything is built beside the other builds, which it must not disturb.
+//! visibly where it can't be. Everything is built beside the other builds, and disturbs none.
 
 use std::fs;
 use std::path::{Path, PathBuf};

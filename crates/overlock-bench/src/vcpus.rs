@@ -4,10 +4,9 @@
 pub(crate) mod engine;
 pub(crate) mod locks;
 mod outcome;
-mod seeds;
 pub(crate) mod sequential;
 pub mod timeline;
 pub(crate) mod verbs;
 pub mod workload;
 
-pub use locks::{Locks, PUBLISHED_CPUS};
+pub use locks::{Locks, MoreLocks, NoMore, PUBLISHED_CPUS, UseLock};

@@ -4,6 +4,8 @@
 use crate::worlds::Options;
 use anyhow::{Context, Result, bail};
 use overlock_bench::World;
+use overlock_results::locks::PUBLISHED;
+use overlock_sim::hosts::More;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
@@ -16,17 +18,42 @@ pub struct Added {
     pub worlds: &'static [(&'static str, &'static str)],
     /// Opens one of these worlds.
     pub open: fn(&str, &Options) -> Result<Box<dyn World>>,
+    /// The names of locks that are added.
+    pub locks: &'static [&'static str],
+    /// What simulations have besides: locks and schedulers.
+    pub more: More,
 }
 
 /// The programs that add something, the folder that each is built from, and the names of what it
 /// adds.
-const PROGRAMS: [(&str, &str, &[&str]); 1] =
-    [("overlock-kernels", "kernels/command", &["tcg", "kvm-guest", "xen", "xen-pvh"])];
+const PROGRAMS: [(&str, &str, &[&str]); 2] = [
+    ("overlock-kernels", "kernels/command", &["tcg", "kvm-guest", "xen", "xen-pvh"]),
+    (
+        "overlock-papers",
+        "papers",
+        &[
+            "s1",
+            "s2-kernbench",
+            "s2-oltp",
+            "s2-ebizzy",
+            "s3",
+            "s4-36-cores",
+            "s4-16-cores",
+            "s4-micro",
+            "s5",
+        ],
+    ),
+];
 
 impl Added {
     /// What the command adds to itself.
-    pub const NOTHING: Self =
-        Self { experiments: &[], worlds: &[], open: |name, _| bail!("there is no world {name}") };
+    pub const NOTHING: Self = Self {
+        experiments: &[],
+        worlds: &[],
+        open: |name, _| bail!("there is no world {name}"),
+        locks: &[],
+        more: More::NOTHING,
+    };
 
     /// Returns the experiment that is measured in this world if no other is named.
     pub(crate) fn tour(&self, world: &str) -> Option<&'static str> {
@@ -49,8 +76,12 @@ impl Added {
     /// If there is no such program; then the error says how to build it.
     pub(crate) fn leave_to_others(&self, name: &str) -> Result<()> {
         let own = self.worlds.iter().chain(self.experiments).any(|(known, _)| *known == name);
-        let other = PROGRAMS.iter().find(|(_, _, names)| !own && names.contains(&name));
-        let Some((program, folder, _)) = other else { return Ok(()) };
+        let own = own || self.locks.iter().any(|lock| name.starts_with(lock));
+        let is_published = PUBLISHED.iter().any(|lock| name.starts_with(lock));
+        let has = |(program, _, names): &&(&str, &str, &[&str])| {
+            !own && (names.contains(&name) || is_published && *program == "overlock-papers")
+        };
+        let Some((program, folder, _)) = PROGRAMS.iter().find(has) else { return Ok(()) };
         let beside = std::env::current_exe().ok().map(|own| own.with_file_name(program));
         let path = beside.filter(|beside| beside.exists()).unwrap_or_else(|| program.into());
         Err(Command::new(path).args(std::env::args_os().skip(1)).exec()).with_context(|| {

@@ -17,7 +17,7 @@ macro_rules! built_in {
 const BUILT_IN: &[(&str, &str)] = built_in! {
     "quick" "full" "by-hand"
     "half" "tour" "tour-16x" "yields" "timer" "by-hand-vcpus"
-    "micro" "s1" "s2-kernbench" "s2-oltp" "s2-ebizzy" "s3" "s4-36-cores" "s4-16-cores" "s4-micro" "s5"
+    "micro"
 };
 
 /// Returns the text of an experiment: of a file, if there is one of this name or the name ends in
@@ -37,8 +37,6 @@ pub(crate) fn text(name: &Path, added: &Added) -> Result<Cow<'static, str>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use overlock_bench::experiment::Experiment;
-    use overlock_results::row::Agreement;
 
     #[test]
     fn every_experiment_of_the_folder_is_built_in() {
@@ -52,16 +50,5 @@ mod tests {
         let mut known: Vec<_> = BUILT_IN.iter().map(|(name, _)| *name).collect();
         known.sort_unstable();
         assert_eq!(found, known);
-    }
-
-    #[test]
-    fn each_published_figure_that_is_missed_has_its_reason() {
-        for (name, text) in BUILT_IN {
-            let experiment = Experiment::parse(name, text).unwrap();
-            for one in experiment.published {
-                let misses = one.pinned.is_some_and(|pinned| pinned.contains(&Agreement::No));
-                assert!(!misses || one.note.is_some(), "{name}: {one:?}");
-            }
-        }
     }
 }

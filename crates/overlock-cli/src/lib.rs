@@ -61,7 +61,7 @@ pub fn main(added: &Added) -> ExitCode {
         Command::Completions(args) => extras::completions(&args, Cli::command()),
         Command::ManPages(args) => extras::man_pages(&args, Cli::command()),
         Command::BenchNeighbour => overlock_bench::threads::compute(),
-        Command::SimChild => worlds::obey().map(|()| Outcome::Fine),
+        Command::SimChild => worlds::obey(added.more).map(|()| Outcome::Fine),
         Command::BenchChild { spec } => {
             overlock_bench::threads::obey(&spec).map(|never| match never {}).map_err(Into::into)
         }

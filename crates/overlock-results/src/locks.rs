@@ -21,8 +21,8 @@ pub const LOCKS: [&str; 8] = [
 /// read-modify-writes sequentially consistent. They are used only when asked for by name.
 pub const COMPARATORS: [&str; 2] = ["sequential-queued", "sequential-hybrid"];
 
-/// The locks of S1, S3 and S4 as they were published, for comparison, and S3's before S3. They are
-/// used only when asked for by name, and serve a limited number of vCPUs.
+/// The locks of S1, S3 and S4 as they were published, for comparison, and S3's before S3: those of
+/// the program `overlock-papers`. They serve a limited number of vCPUs.
 pub const PUBLISHED: [&str; 5] = [
     "published-ticket",
     "published-queued",

@@ -22,7 +22,7 @@
 //! | `interrupt` | from an interrupt to the handler of a running vCPU |
 //! | `port`, `device` | a read of the PM timer: the exit, and its emulation |
 //!
-//! A host schedules as ours does, or as Linux did when S2 and S4 were measured: see `cfs.rs`.
+//! A host schedules as ours does, or by a scheduler that another program brings ([`OtherScheduler`]).
 //!
 //! `background` takes pCPUs away without the scheduler's knowledge, as other load on the host does.
 //!
@@ -36,7 +36,6 @@
 //! exceeds its budget by at most an eighth.
 
 mod calibrate;
-mod cfs;
 mod coherence;
 mod error;
 mod host_profile;
@@ -55,5 +54,6 @@ pub use host_profile::{Background, Costs, Figure, HostProfile, Kind};
 pub use machine::Counts;
 pub use machine::calls::Timed;
 pub use platform::{OnHost, Simulated};
-pub use simulation::{Setup, Simulation, Simulator, Yields};
+pub use scheduling::{MakeScheduler, OtherScheduler};
+pub use simulation::{More, Setup, Simulation, Simulator, Yields};
 pub use topology::Topology;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A virtual machine monitor whose vCPUs enter `KVM_RUN` only while `overlock_vcpu::host`'s scheduler
-//! lets them: the whole integration, without the laboratory.
+//! A virtual machine monitor whose vCPUs enter `KVM_RUN` only while the scheduler of
+//! `overlock_vcpu::host` lets them: the whole integration, without the laboratory.
 //!
 //! `cargo run --example vmm -- 4 1`: four vCPUs on one pCPU, each of which counts to a number,
 //! reports that through a port, and halts for good. The program prints what each vCPU reported and

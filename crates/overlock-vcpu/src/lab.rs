@@ -28,4 +28,5 @@ pub use overlock_bench::{Config, Hint, Program, Vcpu, Verbs, workload};
 pub use overlock_results::{Accounts, PmTimerRule};
 pub use place::Place;
 pub use threads::{Calls, ThreadsEngine};
+pub use world::Laboratory;
 pub use yields::Yields;

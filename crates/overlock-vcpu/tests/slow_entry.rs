@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Does each turn of a vCPU make some progress, however long the way into the guest takes? A file of
-//! its own, because the way is longer for the whole process.
+//! Does each turn of a vCPU make some progress, however long the way into the guest takes? A file
+//! of its own, because the way is longer for the whole process.
 
 #[path = "engines/support.rs"]
 mod support;

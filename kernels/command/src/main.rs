@@ -17,6 +17,8 @@ fn main() -> ExitCode {
             ("xen", "guest-xen"),
             ("xen-pvh", "guest-xen"),
         ],
+        locks: Added::NOTHING.locks,
+        more: Added::NOTHING.more,
         open: |name, options| Ok(Box::new(Image::new(name, options.note)?)),
     })
 }

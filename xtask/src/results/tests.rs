@@ -59,27 +59,6 @@ fn several_runs_make_a_range_and_bounds_that_are_not_met_are_listed() {
 }
 
 #[test]
-fn each_published_figure_is_told_from_the_others_and_a_miss_has_its_reason() {
-    let row = |cpus: u32, size: &str, note: &str| {
-        json!({"kind": "published", "experiment": "s9", "figure": "ops_per_s", "lock": "new",
-               "policy": "none", "cpus": cpus, "source": format!("S9, table 1, {cpus} CPUs"),
-               "value": 12.5, "unit": "s", "over": {"lock": "old", "value": 25.0},
-               "published_ratio": 2.0, "ours": {"median": 1.5}, "direction": "yes",
-               "size": size, "note": note})
-    };
-    let rows = vec![row(2, "yes", "nothing"), row(4, "no", "far away"), row(8, "no", "too near")];
-    let kept = [Kept("s9".into(), rows)];
-    let figures = published::figures(&kept);
-    let line = "| S9, table 1, 8 CPUs | 12.5 s against 25: 2.00 \
-                | `ops_per_s`: new over old, 8 vCPUs | 1.50 | - | direction only: 2 |\n";
-    assert!(figures.starts_with("### s9\n\n| claim |") && figures.ends_with(line), "{figures}");
-    assert!(figures.contains("| agrees |"), "{figures}");
-    let reasons = published::reasons(&kept);
-    assert!(reasons.ends_with("| 1 | far away |\n| 2 | too near |\n"), "{reasons}");
-    assert!(published::scores(&kept).ends_with("| all | 3 of 3 | 1 of 3 |\n"));
-}
-
-#[test]
 fn a_simulated_point_agrees_or_not_unless_the_laboratory_disagrees_with_itself() {
     let row = |lock: &str, rounds: [f64; 2]| {
         let samples = rounds.map(|ops_per_s| json!({ "ops_per_s": ops_per_s }));

@@ -4,7 +4,6 @@
 use overlock::counters::Event;
 use overlock::{ConstLock, Hybrid, Queued, TestAndSet, Ticket};
 
-use super::seeds;
 use crate::Verbs;
 
 pub(crate) mod class;
@@ -13,14 +12,32 @@ pub(crate) mod read_write;
 pub use class::Locks;
 
 /// The most vCPUs that [`PUBLISHED`](overlock_results::locks::PUBLISHED) locks serve.
-pub const PUBLISHED_CPUS: u32 = seeds::CPUS as u32;
+pub const PUBLISHED_CPUS: u32 = 128;
 
 /// Something to do with a lock whose type is known only by its name.
-pub(crate) trait UseLock {
+pub trait UseLock {
     /// The result.
     type Output;
     /// Does it with locks of type `L`.
     fn with<L: ConstLock + 'static>(self) -> Self::Output;
+}
+
+/// Locks that another program brings, of those that
+/// [`PUBLISHED`](overlock_results::locks::PUBLISHED) names.
+pub trait MoreLocks {
+    /// Lets `user` use the lock called `name` on vCPUs of world `W`; `None` if there is no such
+    /// lock.
+    fn with<W: Verbs, U: UseLock>(name: &str, user: U) -> Option<U::Output>;
+}
+
+/// No locks.
+#[derive(Clone, Copy, Debug)]
+pub struct NoMore;
+
+impl MoreLocks for NoMore {
+    fn with<W: Verbs, U: UseLock>(_name: &str, _user: U) -> Option<U::Output> {
+        None
+    }
 }
 
 /// Lets `user` use the lock called `name` on vCPUs of world `W`; `None` if there is no such lock.
@@ -32,11 +49,6 @@ pub(crate) fn with_lock<W: Verbs, U: UseLock>(name: &str, user: U) -> Option<U::
         "hybrid" => user.with::<Hybrid<W::Aware, Locks>>(),
         "sequential-queued" => user.with::<Queued<W::Ordered, Locks>>(),
         "sequential-hybrid" => user.with::<Hybrid<W::Ordered, Locks>>(),
-        "published-ticket" => user.with::<seeds::Ticket<W::Aware>>(),
-        "published-queued" => user.with::<seeds::Queue<W::Aware, false, false>>(),
-        "published-queued-full" => user.with::<seeds::Queue<W::Aware, false, true>>(),
-        "published-hybrid" => user.with::<seeds::Queue<W::Aware, true, false>>(),
-        "published-unfair" => user.with::<seeds::Unfair<W::Native>>(),
         "native-test-and-set" => user.with::<TestAndSet<W::Native, Locks>>(),
         "native-ticket" => user.with::<Ticket<W::Native, Locks>>(),
         "native-queued" => user.with::<Queued<W::Native, Locks>>(),

@@ -33,7 +33,7 @@ use crate::Verbs;
 use crate::timeline::Window;
 use crate::vcpus::engine::{Config, Engine};
 use crate::vcpus::locks::read_write::{ReadWrite, UseReadWrite, with_read_write};
-use crate::vcpus::locks::{Counted, PUBLISHED_CPUS, UseLock, with_lock};
+use crate::vcpus::locks::{Counted, MoreLocks, NoMore, PUBLISHED_CPUS, UseLock, with_lock};
 use crate::vcpus::outcome::{Seen, run_of};
 use overlock_results::locks::{COMPARATORS, HAND_OVER, LOCKS, PUBLISHED, in_order};
 use overlock_results::{Error, Run};
@@ -57,6 +57,19 @@ const PV_HINT: &str = "pv-hint";
 /// Those of [`Engine::run`], and an [`Error`] if there is no such lock, or if no run could do
 /// `profile`.
 pub fn run<E: Engine>(
+    engine: &E,
+    config: &Config,
+    profile: &Profile,
+    lock: &str,
+) -> Result<Run, E::Error> {
+    run_with::<E, NoMore>(engine, config, profile, lock)
+}
+
+/// Does the same with the locks that another program brings.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn run_with<E: Engine, M: MoreLocks>(
     engine: &E,
     config: &Config,
     profile: &Profile,
@@ -88,8 +101,13 @@ pub fn run<E: Engine>(
     };
     let publishes = config.publishes || config.policy == PV_HINT;
     let config = Config { wake_ns: Some(wake_ns), publishes, ..*config };
-    with_lock::<E::Verbs, _>(lock, Locked { engine, config: &config, profile, lock })
-        .expect("a known lock")
+    let user = Locked { engine, config: &config, profile, lock };
+    let ran = if PUBLISHED.contains(&lock) {
+        M::with::<E::Verbs, _>(lock, user)
+    } else {
+        with_lock::<E::Verbs, _>(lock, user)
+    };
+    ran.unwrap_or_else(|| Err(Error(format!("{lock} is in the program overlock-papers")).into()))
 }
 
 /// Whether a world has no platform of sequentially consistent cells.

@@ -9,6 +9,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use overlock_bench::experiment::Experiment;
 use overlock_results::Lengths;
 use overlock_results::units::Nanos;
+use overlock_sim::hosts::More;
 use std::path::PathBuf;
 
 /// Measure locks: on this machine's threads, on virtual CPUs, in simulated hosts, inside kernels.
@@ -124,8 +125,8 @@ impl BenchArgs {
     }
 
     /// What only some worlds need.
-    pub(super) fn options(&self) -> Options {
-        Options { commit: env!("OVERLOCK_COMMIT"), note: crate::output::complain }
+    pub(super) fn options(&self, more: More) -> Options {
+        Options { more, commit: env!("OVERLOCK_COMMIT"), note: crate::output::complain }
     }
 
     /// Whether no list says which points to measure.
@@ -150,7 +151,7 @@ Examples:
   overlock bench                                  # which lock suits this machine?
   overlock bench --random 40 --seed 7 --check     # points that no lock was tuned for
   overlock bench --in kvm                         # vCPUs that are really taken away
-  overlock bench s4-micro                         # S4's published figures beside a simulation
+  overlock bench micro                            # a small experiment, with figures to stand beside
 
 All options, worlds, locks, policies and columns: overlock bench --help";
 
@@ -172,7 +173,8 @@ Experiments (any of them in any world that can run it; `--print` shows the file)
   half tour yields timer            vCPUs: locks at 1x to 8x overcommit, yield policies, PM timer
   micro                             one small experiment for every world
   s1 s2-kernbench s2-oltp s2-ebizzy s3 s4-36-cores s4-16-cores s4-micro s5
-                                    five documents, whose published figures stand beside ours
+                                    five documents, whose published figures stand beside ours; they
+                                    need the program overlock-papers (cargo install --path papers)
   FILE.toml                         your own; slices, pause windows and graces are set there
 
 Locks:

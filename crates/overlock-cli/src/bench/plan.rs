@@ -19,6 +19,10 @@ pub(super) fn experiments(args: &BenchArgs, added: &Added) -> Result<Vec<Experim
     let world = args.world.as_deref().unwrap_or("threads");
     let kind = world.split(':').next().unwrap_or(world);
     added.leave_to_others(kind)?;
+    for name in args.experiments.iter().filter(|path| !path.exists()) {
+        added.leave_to_others(&name.to_string_lossy())?;
+    }
+    args.locks.iter().try_for_each(|lock| added.leave_to_others(lock))?;
     let named = args.experiments.clone();
     let names: Vec<PathBuf> = match (named.is_empty(), args.names_no_point()) {
         (false, false) => bail!(

@@ -7,18 +7,18 @@ use anyhow::{Context, Result};
 use overlock_bench::Engine as _;
 use overlock_bench::World;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-use overlock_vcpu::lab::{KvmEngine, ThreadsEngine};
+use overlock_vcpu::lab::{KvmEngine, Laboratory, ThreadsEngine};
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub(crate) fn kvm() -> Result<Box<dyn World>> {
     KvmEngine::availability().context("use threads as vCPUs instead: --in parked")?;
-    Ok(Box::new(KvmEngine))
+    Ok(Box::new(<Laboratory<KvmEngine>>::kvm()))
 }
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub(crate) fn parked() -> Result<Box<dyn World>> {
     ThreadsEngine::availability()?;
-    Ok(Box::new(ThreadsEngine))
+    Ok(Box::new(<Laboratory<ThreadsEngine>>::parked()))
 }
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the command line says of worlds.
 
+use overlock_sim::hosts::More;
+
 /// Tells the user a sentence.
 pub type Note = fn(&str);
 
@@ -11,4 +13,6 @@ pub struct Options {
     pub commit: &'static str,
     /// Tells what the user should know.
     pub note: Note,
+    /// What another program adds to simulations.
+    pub more: More,
 }

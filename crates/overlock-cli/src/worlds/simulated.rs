@@ -28,11 +28,15 @@ pub(super) struct Simulated {
 impl Simulated {
     pub(super) fn new(host: HostProfile, options: &Options) -> Self {
         let options = options.clone();
-        Self { simulator: Simulator(host), options, made: RefCell::default() }
+        Self {
+            simulator: Simulator { host, more: options.more },
+            options,
+            made: RefCell::default(),
+        }
     }
 
     fn task(&self, job: &Job) -> Task {
-        Task { host: self.simulator.0.clone(), job: job.clone() }
+        Task { host: self.simulator.host.clone(), job: job.clone() }
     }
 
     fn make(&self, jobs: &[Job], cancel: &AtomicBool, tell: Tell<'_>) -> Result<bool> {
@@ -46,7 +50,7 @@ impl Simulated {
             .collect();
         let mut kept = 0;
         tell("finished runs", (tasks.len() - missing.len()) as u64);
-        pool::run(&missing, cancel, |task, ran| {
+        pool::run(&missing, self.options.more, cancel, |task, ran| {
             // A failed run is told when it is asked for.
             if let Ok(run) = ran {
                 kept += 1;
@@ -98,6 +102,6 @@ impl World for Simulated {
     fn run(&self, job: &Job, cancel: &AtomicBool) -> Result<Run, Failed> {
         let task = self.task(job);
         let made = self.made.borrow().get(&task.key(self.options.commit)).cloned();
-        made.map_or_else(|| task.run(cancel), Ok)
+        made.map_or_else(|| task.run(self.options.more, cancel), Ok)
     }
 }

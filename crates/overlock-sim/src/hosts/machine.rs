@@ -28,7 +28,7 @@ use overlock_vcpu::host::sched::{Action, Event as Told};
 use super::Error;
 use super::coherence::{LineId, Lines, Reached};
 use super::host_profile::{Background, HostProfile, Ns};
-use super::scheduling::{Scheduling, ns};
+use super::scheduling::{MakeScheduler, Scheduling, ns};
 use super::spin::{Loop, Only};
 use crate::engine::{Access, Core, Touch};
 use overlock_results::{Rng, seed_of};
@@ -111,7 +111,7 @@ pub(crate) enum Event {
     Deadline { vcpu: u32, halt: u64 },
     /// Other load on the host takes a pCPU for a while.
     Background { pcpu: u32 },
-    /// A pCPU of a Linux host looks for work in other queues.
+    /// Under another scheduler, a pCPU looks for work in other queues.
     Balance { pcpu: u32 },
     /// All running vCPUs are sampled.
     Sample,
@@ -205,6 +205,7 @@ impl<'run> HostMachine<'run> {
         guest: &'run dyn Guest,
         shared: &'run dyn Any,
         pm_timer: &'run dyn Fn() -> u32,
+        make: Option<MakeScheduler>,
     ) -> Result<Self, Error> {
         let wrong = |what: String| Error::Config(what);
         let total = host.topology.pcpus();
@@ -212,7 +213,7 @@ impl<'run> HostMachine<'run> {
             let (pcpus, name) = (config.pcpus, &host.name);
             return Err(wrong(format!("the host {name} has {total} pCPUs, not {pcpus}")));
         }
-        let scheduler = Scheduling::new(config, &host.topology)?;
+        let scheduler = Scheduling::new(config, &host.topology, make)?;
         let costs = host.costs.ns();
         let stop_at = ns(config.duration);
         let mut rng = Rng::new(seed_of(seed, 0));

@@ -18,7 +18,28 @@ use super::host_profile::HostProfile;
 use super::machine::{Counts, Guest, HostMachine, calls};
 use super::memory::Turn;
 use super::platform::{Simulated, Tables};
+use super::scheduling::MakeScheduler;
 use super::timer::Timer;
+
+/// Runs a profile under a lock, as [`workload::run`] does.
+type RunLock = fn(&Simulation<'_>, &Config<'_>, &Profile, &str) -> Result<Run, Error>;
+
+/// What another program adds to simulations.
+#[derive(Clone, Copy, Debug)]
+pub struct More {
+    /// Runs a profile under a lock, which may be one of that program's.
+    pub run: RunLock,
+    /// Makes its schedulers.
+    pub scheduler: Option<MakeScheduler>,
+}
+
+impl More {
+    /// Nothing.
+    pub const NOTHING: Self = Self {
+        run: |simulation, config, profile, lock| workload::run(simulation, config, profile, lock),
+        scheduler: None,
+    };
+}
 
 /// A host and a seed. Given these, a simulation is a function of the experiment.
 #[derive(Clone, Debug)]
@@ -30,6 +51,8 @@ pub struct Setup {
     /// Whether each read-modify-write costs as much as a sequentially consistent one, which shows
     /// what the locks' weaker orderings are worth on the host.
     pub seq_cst: bool,
+    /// What another program adds.
+    pub more: More,
 }
 
 impl Setup {
@@ -45,7 +68,7 @@ impl Setup {
         profile: &Profile,
         lock: &str,
     ) -> Result<(Run, Counts), Error> {
-        self.during(|simulation| workload::run(simulation, config, profile, lock))
+        self.during(|simulation| (self.more.run)(simulation, config, profile, lock))
     }
 
     /// Runs `profile` with readers, as [`workload::run_readers`] does.
@@ -134,8 +157,9 @@ impl Engine for Simulation<'_> {
         config.check()?;
         let (timer, tables) = (Timer::new(config.pm_timer), Tables::new(config.vcpus));
         let (guest, read) = (Hosted(program), || timer.count());
-        let Setup { host, seed, seq_cst } = self.setup;
-        let mut machine = HostMachine::new(host, *seed, config, &guest, &tables, &read)?;
+        let Setup { host, seed, seq_cst, more } = self.setup;
+        let mut machine =
+            HostMachine::new(host, *seed, config, &guest, &tables, &read, more.scheduler)?;
         machine.seq_cst = *seq_cst;
         let ran = calls::enter(&mut machine);
         if let Err((vcpu, message)) = ran {
@@ -179,7 +203,12 @@ impl<P: Program<Simulated>> Guest for Hosted<'_, P> {
 
 /// A host as a world: each job brings its seed.
 #[derive(Clone, Debug)]
-pub struct Simulator(pub HostProfile);
+pub struct Simulator {
+    /// The host.
+    pub host: HostProfile,
+    /// What another program adds.
+    pub more: More,
+}
 
 impl World for Simulator {
     fn name(&self) -> &'static str {
@@ -187,7 +216,7 @@ impl World for Simulator {
     }
 
     fn about(&self) -> String {
-        format!("the host {}, simulated", self.0.name)
+        format!("the host {}, simulated", self.host.name)
     }
 
     fn is_real(&self) -> bool {
@@ -195,7 +224,7 @@ impl World for Simulator {
     }
 
     fn pcpus(&self) -> u32 {
-        self.0.topology.pcpus()
+        self.host.topology.pcpus()
     }
 
     fn locks(&self) -> Vec<Lock> {
@@ -205,7 +234,7 @@ impl World for Simulator {
     fn check(&self, job: &Job) -> Result<(), overlock_results::Error> {
         let (asked, total) = (job.host.pcpus, self.pcpus());
         if asked > total {
-            let name = &self.0.name;
+            let name = &self.host.name;
             let what =
                 format!("the host {name} has {total} pCPUs, not {asked}; choose 1 to {total}");
             return Err(overlock_results::Error(what));
@@ -214,7 +243,12 @@ impl World for Simulator {
     }
 
     fn run(&self, job: &Job, cancel: &AtomicBool) -> Result<Run, Failed> {
-        let setup = Setup { host: self.0.clone(), seed: job.seed, seq_cst: job.seq_cst };
+        let setup = Setup {
+            host: self.host.clone(),
+            seed: job.seed,
+            seq_cst: job.seq_cst,
+            more: self.more,
+        };
         let lock = job.resolved()?;
         let config = job.config(&lock, cancel);
         let ran = match job.shape.task {

@@ -9,8 +9,8 @@ use overlock_bench::Config;
 use crate::lab::Error;
 
 /// The shortest slice, and the shortest time between two samples: about three times what an exit
-/// and an entry of a vCPU take on the machine where it was found (16 to 18 µs, KVM itself nested). Where they take longer, vCPUs
-/// keep their processors until they have run (H6 in `host.rs`).
+/// and an entry of a vCPU take on the machine where it was found (16 to 18 µs, KVM itself nested).
+/// Where they take longer, vCPUs keep their processors until they have run (H6 in `host.rs`).
 const SHORTEST: Duration = Duration::from_micros(50);
 
 /// Translates the configuration for the scheduler.

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use overlock_bench::Failed;
 use overlock_programs::{Child, GRACE, interrupt};
 use overlock_results::Run;
+use overlock_sim::hosts::More;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Write, stdin, stdout};
 use std::os::unix::process::CommandExt;
@@ -37,6 +38,7 @@ type Ran = Result<Run, String>;
 /// soon as there is one. Ends early when `cancel` is set.
 pub(super) fn run(
     tasks: &[&Task],
+    more: More,
     cancel: &AtomicBool,
     mut take: impl FnMut(&Task, Ran) -> Result<()>,
 ) -> Result<()> {
@@ -45,7 +47,7 @@ pub(super) fn run(
     let jobs = std::thread::available_parallelism().map_or(1, usize::from).min(order.len());
     if jobs < 2 {
         for task in order {
-            match task.run(cancel) {
+            match task.run(more, cancel) {
                 Err(Failed::Cancelled) => return Ok(()),
                 Err(Failed::World(said)) => bail!(said),
                 Ok(run) => take(task, Ok(run))?,
@@ -168,10 +170,10 @@ fn ask(orders: &mut ChildStdin, answers: &mut impl BufRead, task: &Task) -> Resu
 ///
 /// # Errors
 /// If a task can't be read, or its answer not be written.
-pub(crate) fn obey() -> Result<()> {
+pub(crate) fn obey(more: More) -> Result<()> {
     for line in stdin().lock().lines() {
         let task: Task = serde_json::from_str(&line?).context("this command is for sim itself")?;
-        let answer = match task.run(interrupt::flag()) {
+        let answer = match task.run(more, interrupt::flag()) {
             Ok(run) => Answer::Run(Box::new(run)),
             Err(Failed::Subject(said)) => Answer::Failed(said),
             Err(failed) => Answer::Refused(failed.to_string()),

@@ -3,7 +3,7 @@
 
 use overlock_bench::{Failed, Job, World};
 use overlock_results::Run;
-use overlock_sim::hosts::{HostProfile, Simulator};
+use overlock_sim::hosts::{HostProfile, More, Simulator};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicBool;
 
@@ -21,8 +21,8 @@ impl Task {
         self.job.key(&format!("{} {commit} {host}", env!("CARGO_PKG_VERSION")))
     }
 
-    pub(super) fn run(&self, cancel: &AtomicBool) -> Result<Run, Failed> {
-        Simulator(self.host.clone()).run(&self.job, cancel)
+    pub(super) fn run(&self, more: More, cancel: &AtomicBool) -> Result<Run, Failed> {
+        Simulator { host: self.host.clone(), more }.run(&self.job, cancel)
     }
 
     /// Estimates how long the task takes, relative to others.

@@ -87,20 +87,20 @@ impl HostMachine<'_> {
         self.actions = actions;
     }
 
-    /// Returns how long the last step of a Linux host's handler took, if it attempted to yield: the
+    /// Returns how long the last step of another scheduler's handler of pause loops took, if it attempted to yield: the
     /// target's task and the locks of both queues come from the target's pCPU. A spinner that keeps
     /// its pCPU is that much longer in the host.
     fn attempt(&mut self, vcpu: u32) -> u64 {
-        let Self { scheduler: Scheduling::Linux(linux), lines, vcpus, core, costs, .. } = self
+        let Self { scheduler: Scheduling::Other(other), lines, vcpus, core, costs, .. } = self
         else {
             return 0;
         };
-        let Some(theirs) = linux.attempt.take() else { return 0 };
+        let Some(theirs) = other.take_attempt() else { return 0 };
         let state = &mut vcpus[vcpu as usize];
         let own = state.pcpu.unwrap_or(0);
-        let until = linux.locks(own, theirs, 3 * (lines.far_ns(own, theirs) + costs.rmw));
-        if matches!(linux.standing(vcpu), Standing::Running(_)) {
-            linux.is_in_host(vcpu, core.now, until);
+        let until = other.locks(own, theirs, 3 * (lines.far_ns(own, theirs) + costs.rmw));
+        if matches!(other.standing(vcpu), Standing::Running(_)) {
+            other.is_in_host(vcpu, core.now, until);
             state.at = state.at.max(until);
         }
         until - core.now
@@ -108,14 +108,14 @@ impl HostMachine<'_> {
 
     /// Whether the handler of the current vCPU's pause loop goes on.
     pub(super) fn handles(&self) -> bool {
-        matches!(&self.scheduler, Scheduling::Linux(linux) if linux.handles(self.core.current))
+        matches!(&self.scheduler, Scheduling::Other(other) if other.handles(self.core.current))
     }
 
     /// The next step of the handler of a pause loop.
     pub(super) fn go_on(&mut self, vcpu: u32) {
         let mut actions = std::mem::take(&mut self.actions);
-        if let Scheduling::Linux(linux) = &mut self.scheduler {
-            linux.go_on(self.core.now, vcpu, &mut actions);
+        if let Scheduling::Other(other) = &mut self.scheduler {
+            other.go_on(self.core.now, vcpu, &mut actions);
         }
         let attempt = self.attempt(vcpu);
         if !matches!(self.standing(vcpu), Standing::Running(_)) {
@@ -125,18 +125,18 @@ impl HostMachine<'_> {
         self.note();
     }
 
-    /// Records that the current vCPU is in the host for a time, which a Linux host looks at.
+    /// Records that the current vCPU is in the host for a time, which another scheduler looks at.
     pub(super) fn is_in_host(&mut self, from: u64, until: u64) {
-        if let Scheduling::Linux(linux) = &mut self.scheduler
+        if let Scheduling::Other(other) = &mut self.scheduler
             && from < until
         {
-            linux.is_in_host(self.core.current, from, until);
+            other.is_in_host(self.core.current, from, until);
         }
     }
 
     pub(super) fn plan_balance(&mut self, pcpu: u32) {
-        if let Scheduling::Linux(linux) = &self.scheduler {
-            let every = linux.look_every_ns();
+        if let Scheduling::Other(other) = &self.scheduler {
+            let every = other.look_every_ns();
             let phase = every * u64::from(pcpu) / self.slices.len() as u64;
             self.core.add((self.core.now / every + 1) * every + phase, Event::Balance { pcpu });
         }
@@ -145,8 +145,8 @@ impl HostMachine<'_> {
     /// Lets `pcpu` look for work in other queues.
     pub(super) fn balance(&mut self, pcpu: u32) {
         let mut actions = std::mem::take(&mut self.actions);
-        if let Scheduling::Linux(linux) = &mut self.scheduler {
-            linux.look(self.core.now, pcpu, &mut actions);
+        if let Scheduling::Other(other) = &mut self.scheduler {
+            other.look(self.core.now, pcpu, &mut actions);
         }
         self.carry_out(actions, self.costs.wake);
         self.plan_balance(pcpu);
@@ -338,8 +338,8 @@ impl HostMachine<'_> {
             |hint: Hint| SpinHint { holder: known(hint.holder), waiters: hint.waiters.map(known) };
         let guest = self.guest;
         let (hint, truth) = ask(|| (told(guest.hint(vcpu)), told(guest.truth(vcpu))));
-        if let Scheduling::Linux(linux) = &self.scheduler
-            && !linux.is_2012
+        if let Scheduling::Other(other) = &self.scheduler
+            && other.windows_grow()
         {
             let state = &mut self.vcpus[vcpu as usize];
             state.window_doubled = (state.window_doubled + 1).min(DOUBLED_MAX);

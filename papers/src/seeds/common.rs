@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use overlock::platform::{Cpu, Platform};
 
 /// The most CPUs that these locks serve: S4 has 108 vCPUs.
-pub(crate) const CPUS: usize = 128;
+pub(crate) const CPUS: usize = overlock_bench::vcpus::PUBLISHED_CPUS as usize;
 
 /// Nanoseconds of one round of a spin loop on the machines of that time: a pause of 9 cycles, a
 /// load, a comparison and a branch, about 14 cycles at 2.3 GHz. Processors since Skylake pause ten

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who runs when, on a host of one socket or two.
 
+use overlock_sim::hosts::OtherScheduler as _;
 use overlock_vcpu::host::sched::yield_to::{Chosen, Missed, by_name};
 use overlock_vcpu::host::sched::{Action, Event, Spin, Standing};
 use overlock_vcpu::host::{Nanos, Pcpu, Vcpu};

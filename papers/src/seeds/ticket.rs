@@ -24,7 +24,7 @@ use overlock::platform::{Cpu, Platform};
 use overlock::{ConstLock, RawLock};
 
 use super::common::{CPUS, full_barrier, own, spin};
-use crate::vcpus::locks::class::Locks;
+use overlock_bench::vcpus::Locks;
 
 /// Rounds of spinning before a halt: S1's 0x800.
 const SPIN_THRESHOLD: u64 = 1 << 11;

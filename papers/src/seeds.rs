@@ -2,7 +2,7 @@
 //! The locks of S1, S3 and S4 as they were published: what the published figures compare.
 //!
 //! They are written from the descriptions in the mails, to be measured beside ours, not to be used.
-//! Each has a record for each of at most [`CPUS`] CPUs, where Linux has tables for all locks, and
+//! Each has a record for each of at most [`CPUS`](common::CPUS) CPUs, where Linux has tables for all locks, and
 //! no interrupt takes one while another is waited for.
 
 mod common;
@@ -10,7 +10,6 @@ mod queue;
 mod ticket;
 mod unfair;
 
-pub(crate) use common::CPUS;
 pub(crate) use queue::Queue;
 pub(crate) use ticket::Ticket;
 pub(crate) use unfair::Unfair;

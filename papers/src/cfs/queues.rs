@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The queues: who is in which, who is picked, and who moves.
 
+use overlock_sim::hosts::OtherScheduler as _;
 use overlock_vcpu::host::sched::yield_to::Notice;
 use overlock_vcpu::host::sched::{Action, Standing};
 use overlock_vcpu::host::{Nanos, Pcpu, Vcpu};
@@ -200,7 +201,7 @@ impl Cfs {
     }
 
     /// The periodic look for work in other queues: within the socket, and now and then beyond.
-    pub(in super::super) fn look(&mut self, now: u64, pcpu: u32, actions: &mut Vec<Action>) {
+    pub(super) fn looks_elsewhere(&mut self, now: u64, pcpu: u32, actions: &mut Vec<Action>) {
         self.now = now;
         let queue = &mut self.queues[pcpu as usize];
         queue.looks += 1;

@@ -25,6 +25,7 @@
 //! Linux 3.5, 3.9, 3.17 and 4.14, `kernel/sched/fair.c`, `core.c` (`yield_to`),
 //! `virt/kvm/kvm_main.c` (`kvm_vcpu_on_spin`); the spans are the defaults for eight CPUs and more.
 
+use overlock_sim::hosts::OtherScheduler;
 use overlock_vcpu::host::sched::yield_to::{
     Candidate, Cause, Chosen, Decision, Missed, Notice, Outcome, Policy, Skipped, Tally, Trace,
     Verdict, View,
@@ -104,12 +105,12 @@ pub(super) struct Cfs {
     /// vCPUs of a guest.
     guest: u32,
     /// Whether the handler of pause loops is that of Linux 3.5.
-    pub(super) is_2012: bool,
+    is_2012: bool,
     tally: Tally,
     /// The handlers of pause loops that go on, by vCPU.
     handlers: Vec<Option<Handler>>,
     /// The pCPU for the lock of whose queue the last step of a handler has to go, if it has.
-    pub(super) attempt: Option<u32>,
+    attempt: Option<u32>,
 }
 
 /// A handler of a pause loop, between two attempts.
@@ -120,6 +121,113 @@ struct Handler {
     /// The vCPUs that turned out to run.
     failed: Vec<u32>,
     tries: u32,
+}
+
+impl OtherScheduler for Cfs {
+    fn standing(&self, vcpu: u32) -> Standing {
+        self.tasks[vcpu as usize].standing
+    }
+
+    fn owner(&self, pcpu: u32) -> Option<u32> {
+        self.queues[pcpu as usize].owner
+    }
+
+    fn is_preempting(&self, pcpu: u32) -> bool {
+        self.queues[pcpu as usize].preempting
+    }
+
+    fn queued(&self) -> u32 {
+        self.queues.iter().map(|queue| queue.waiting.len() as u32).sum()
+    }
+
+    fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    fn picked(&self, pcpu: u32) -> u64 {
+        self.queues[pcpu as usize].picked
+    }
+
+    fn tick(&self, pcpu: u32) -> Option<u64> {
+        let queue = &self.queues[pcpu as usize];
+        let due = queue.owner.is_some() && !queue.waiting.is_empty() && !queue.preempting;
+        due.then_some(queue.tick_at)
+    }
+
+    fn look_every_ns(&self) -> u64 {
+        u64::from(self.socket.min(self.queues.len() as u32)) * TICK_NS
+    }
+
+    fn locks(&mut self, own: u32, theirs: u32, ns: u64) -> u64 {
+        let free = |pcpu: u32| self.queues[pcpu as usize].locked_until;
+        let until = self.now.max(free(own)).max(free(theirs)) + ns;
+        for pcpu in [own, theirs] {
+            self.queues[pcpu as usize].locked_until = until;
+        }
+        until
+    }
+
+    fn is_in_host(&mut self, vcpu: u32, from: u64, until: u64) {
+        self.tasks[vcpu as usize].in_host = (from, until);
+    }
+
+    fn usage(&self, now: u64, vcpu: u32) -> Usage {
+        self.accounted(vcpu, now).usage
+    }
+
+    fn on(&mut self, now: u64, event: Event, actions: &mut Vec<Action>) {
+        self.now = now;
+        match event {
+            Event::Halted { vcpu } => self.halted(vcpu.0, actions),
+            Event::LongSpin { spin } => self.long_spin(&spin, actions),
+            Event::Yielded { vcpu } => {
+                let Some(pcpu) = self.owned(vcpu.0) else { return };
+                self.queues[pcpu as usize].skip = Some(vcpu.0);
+                self.switch(pcpu, Some(vcpu.0), actions);
+            }
+            Event::YieldedTo { vcpu, to } => self.yields_to(vcpu.0, to.0, actions),
+            Event::Preempted { vcpu } => {
+                let Some(pcpu) = self.owned(vcpu.0) else { return };
+                if self.queues[pcpu as usize].preempting {
+                    self.policy.notice(Nanos(now), Notice::Worked(vcpu));
+                }
+                self.switch(pcpu, Some(vcpu.0), actions);
+            }
+            Event::Stopped { vcpu } => self.stopped(vcpu.0, actions),
+            Event::Kicked { target, .. } => self.wake(target.0, actions),
+            Event::Ipi { from, to } => {
+                self.policy.notice(Nanos(now), Notice::Ipi { from, to });
+                self.wake(to.0, actions);
+            }
+            Event::Answered { vcpu } => self.policy.notice(Nanos(now), Notice::Answered(vcpu)),
+            Event::Timer { pcpu } => self.timer(pcpu.0, actions),
+            Event::CriticalSection { .. } | Event::Plugged { .. } => {}
+        }
+    }
+
+    fn handles(&self, vcpu: u32) -> bool {
+        self.handlers[vcpu as usize].is_some()
+    }
+
+    // The next step of a spinner's handler, which attempts to yield to one candidate after the
+    // other, until it succeeds or the policy knows no other. A step ends with an attempt, which
+    // takes time.
+    fn go_on(&mut self, now: u64, spinner: u32, actions: &mut Vec<Action>) {
+        self.now = now;
+        self.handle(spinner, actions);
+    }
+
+    fn look(&mut self, now: u64, pcpu: u32, actions: &mut Vec<Action>) {
+        self.looks_elsewhere(now, pcpu, actions);
+    }
+
+    fn take_attempt(&mut self) -> Option<u32> {
+        self.attempt.take()
+    }
+
+    fn windows_grow(&self) -> bool {
+        !self.is_2012
+    }
 }
 
 impl Cfs {
@@ -157,93 +265,6 @@ impl Cfs {
             tally: Tally::default(),
             handlers: vec![None; vcpus as usize],
             attempt: None,
-        }
-    }
-
-    pub(super) fn standing(&self, vcpu: u32) -> Standing {
-        self.tasks[vcpu as usize].standing
-    }
-
-    pub(super) fn owner(&self, pcpu: u32) -> Option<u32> {
-        self.queues[pcpu as usize].owner
-    }
-
-    pub(super) fn is_preempting(&self, pcpu: u32) -> bool {
-        self.queues[pcpu as usize].preempting
-    }
-
-    pub(super) fn queued(&self) -> u32 {
-        self.queues.iter().map(|queue| queue.waiting.len() as u32).sum()
-    }
-
-    pub(super) const fn tally(&self) -> &Tally {
-        &self.tally
-    }
-
-    /// When the owner of `pcpu` was picked.
-    pub(super) fn picked(&self, pcpu: u32) -> u64 {
-        self.queues[pcpu as usize].picked
-    }
-
-    /// When [`Event::Timer`] is due for `pcpu`.
-    pub(super) fn tick(&self, pcpu: u32) -> Option<u64> {
-        let queue = &self.queues[pcpu as usize];
-        let due = queue.owner.is_some() && !queue.waiting.is_empty() && !queue.preempting;
-        due.then_some(queue.tick_at)
-    }
-
-    /// How often a pCPU looks for work elsewhere.
-    pub(super) fn look_every_ns(&self) -> u64 {
-        u64::from(self.socket.min(self.queues.len() as u32)) * TICK_NS
-    }
-
-    /// Takes the locks of two queues for `ns`, as soon as they are free. Returns until when.
-    pub(super) fn locks(&mut self, own: u32, theirs: u32, ns: u64) -> u64 {
-        let free = |pcpu: u32| self.queues[pcpu as usize].locked_until;
-        let until = self.now.max(free(own)).max(free(theirs)) + ns;
-        for pcpu in [own, theirs] {
-            self.queues[pcpu as usize].locked_until = until;
-        }
-        until
-    }
-
-    /// Records that `vcpu` is in the host, with its pCPU, for a time.
-    pub(super) fn is_in_host(&mut self, vcpu: u32, from: u64, until: u64) {
-        self.tasks[vcpu as usize].in_host = (from, until);
-    }
-
-    pub(super) fn usage(&self, now: u64, vcpu: u32) -> Usage {
-        self.accounted(vcpu, now).usage
-    }
-
-    /// Adds to `actions` what follows from an event.
-    pub(super) fn on(&mut self, now: u64, event: Event, actions: &mut Vec<Action>) {
-        self.now = now;
-        match event {
-            Event::Halted { vcpu } => self.halted(vcpu.0, actions),
-            Event::LongSpin { spin } => self.long_spin(&spin, actions),
-            Event::Yielded { vcpu } => {
-                let Some(pcpu) = self.owned(vcpu.0) else { return };
-                self.queues[pcpu as usize].skip = Some(vcpu.0);
-                self.switch(pcpu, Some(vcpu.0), actions);
-            }
-            Event::YieldedTo { vcpu, to } => self.yields_to(vcpu.0, to.0, actions),
-            Event::Preempted { vcpu } => {
-                let Some(pcpu) = self.owned(vcpu.0) else { return };
-                if self.queues[pcpu as usize].preempting {
-                    self.policy.notice(Nanos(now), Notice::Worked(vcpu));
-                }
-                self.switch(pcpu, Some(vcpu.0), actions);
-            }
-            Event::Stopped { vcpu } => self.stopped(vcpu.0, actions),
-            Event::Kicked { target, .. } => self.wake(target.0, actions),
-            Event::Ipi { from, to } => {
-                self.policy.notice(Nanos(now), Notice::Ipi { from, to });
-                self.wake(to.0, actions);
-            }
-            Event::Answered { vcpu } => self.policy.notice(Nanos(now), Notice::Answered(vcpu)),
-            Event::Timer { pcpu } => self.timer(pcpu.0, actions),
-            Event::CriticalSection { .. } | Event::Plugged { .. } => {}
         }
     }
 
@@ -338,19 +359,6 @@ impl Cfs {
         decision.truth = spin.awaited(&View::new(Nanos(self.now), pcpus, &seen));
         self.handlers[spinner as usize] =
             Some(Handler { spin: *spin, decision, failed: Vec::new(), tries: TRIES });
-        self.handle(spinner, actions);
-    }
-
-    /// Whether the handler of `vcpu` goes on.
-    pub(super) fn handles(&self, vcpu: u32) -> bool {
-        self.handlers[vcpu as usize].is_some()
-    }
-
-    /// The next step of a spinner's handler, which attempts to yield to one candidate after the
-    /// other, until it succeeds or the policy knows no other. A step ends with an attempt, which
-    /// takes time.
-    pub(super) fn go_on(&mut self, now: u64, spinner: u32, actions: &mut Vec<Action>) {
-        self.now = now;
         self.handle(spinner, actions);
     }
 

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command `overlock` with the five documents' experiments, locks and schedulers.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    overlock_cli::main(&overlock_papers::ADDED)
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Do the published figures stand beside ours as they were examined?
+
+use serde_json::Value;
+use std::process::Command;
+
+/// The output of a command, and how it ended.
+#[derive(Debug)]
+struct Said {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+impl Said {
+    #[track_caller]
+    fn ends(&self, code: i32, sentence: &str) {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        assert!(self.stderr.contains(sentence), "'{sentence}' is not in {self:?}");
+    }
+
+    fn records(&self, kind: &str) -> Vec<Value> {
+        let parse = |line: &str| serde_json::from_str::<Value>(line).expect(line);
+        self.stdout.lines().map(parse).filter(|record| record["kind"] == kind).collect()
+    }
+}
+
+fn said(args: &[&str]) -> Said {
+    let output = Command::new(env!("CARGO_BIN_EXE_overlock-papers")).args(args).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Said { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+/// Two runs of a part of S1. The figures of the experiments are below.
+#[test]
+fn published_figures_stand_beside_ours_and_a_verdict_that_changes_fails_the_check() {
+    let file =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/overlock-cli/tests/tables/published.toml");
+    let checked = |path: &str| said(&["bench", path, "--in", "sim", "--check", "--json"]);
+    let good = checked(file);
+    good.ends(0, "");
+    let figures = good.records("published");
+    assert_eq!(figures.len(), 4, "{good:?}");
+    for figure in figures {
+        assert!(figure["published_ratio"].as_f64().unwrap() > 0.95, "{figure}");
+        assert!(figure["ours"]["median"].as_f64().unwrap() > 0.0, "{figure}");
+        let effect = figure["published_effect"].as_f64().unwrap();
+        assert!((0.01..0.05).contains(&effect.abs()), "{figure}");
+        let verdict = [&figure["direction"], &figure["size"]];
+        assert_eq!(verdict, [&figure["pinned"][0], &figure["pinned"][1]], "{figure}");
+    }
+    // A pin that says otherwise.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    let text = std::fs::read_to_string(file).unwrap();
+    std::fs::write(&path, text.replacen("pinned = [\"yes", "pinned = [\"no", 1)).unwrap();
+    let bad = checked(path.to_str().unwrap());
+    bad.ends(1, "changed: ops_per_s: published-ticket-off over native-ticket");
+    assert!(bad.stderr.contains("direction/size was NO/yes, is yes/yes"), "{bad:?}");
+    assert!(bad.stderr.contains("published 0.967, ours 1."), "both figures: {bad:?}");
+}
+
+/// Experiments with published figures, each with what makes it shorter and has the same verdicts.
+const PUBLISHED: [(&str, &[&str]); 9] = [
+    ("s1", &["--runs", "1"]),
+    ("s2-kernbench", &["--seconds", "0.02"]),
+    ("s2-oltp", &[]),
+    ("s2-ebizzy", &["--seconds", "0.02"]),
+    ("s3", &["--runs", "1", "--seconds", "0.01"]),
+    ("s4-36-cores", &["--seconds", "0.2"]),
+    ("s4-16-cores", &["--runs", "1"]),
+    ("s4-micro", &["--seconds", "0.25"]),
+    ("s5", &["--runs", "1", "--seconds", "0.02"]),
+];
+
+/// Simulations are functions of their files: a change of a verdict is a change of a lock or of the
+/// model, and has to be looked at. With `OVERLOCK_VERIFY`, they are as long as their files say.
+#[test]
+fn the_verdicts_are_those_that_were_examined() {
+    let whole = std::env::var_os("OVERLOCK_VERIFY").is_some();
+    for (name, shorter) in PUBLISHED {
+        let shorter = if whole { &[] } else { shorter };
+        let said = said(&[&["bench", name, "--check"], shorter].concat());
+        said.ends(0, "");
+        assert!(said.stdout.contains(", of which 0 have changed"), "{said:?}");
+    }
+}
