@@ -95,7 +95,7 @@ macro_rules! agree {
 }
 
 agree! {
-    read_write_locks: RW, 150, Theirs;
+    read_write_locks: RW, 150, Theirs, Ours;
     mutexes_and_conditions: MUTEX, 100, Theirs, Ours;
     fair_mutexes: FAIR, 40, Theirs, Ours;
     reentrant_mutexes: REENTRANT, 40, Theirs, Ours;

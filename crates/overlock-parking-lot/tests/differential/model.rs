@@ -113,21 +113,13 @@ impl State {
             On::Barrier => return self.at_barrier() == 2,
             On::Condvar(_) => return false,
         };
-        let others = || (0..self.waiters.len()).filter(|&other| other != index);
-        let wants = |other: &usize| match self.waiters[*other].on {
-            On::Lock(of, _) | On::Mutex(of, _) => of == lock,
-            _ => false,
-        };
         let [readers, upgradable, writers] =
             [Mode::Read, Mode::Upgradable, Mode::Write].map(|mode| self.held(lock, mode));
         match want {
             Want::Write if self.kinds[lock] == Kind::Reentrant => {
                 self.holds.iter().all(|hold| hold.lock != lock || hold.thread == waiter.thread)
             }
-            Want::Write => {
-                readers + upgradable + writers == 0
-                    && !others().any(|other| wants(&other) && self.waiters[other].bars)
-            }
+            Want::Write => readers + upgradable + writers == 0,
             Want::Upgrade => readers == 0,
             Want::Recursive => writers == 0,
             Want::Read => writers == 0 && !self.is_barred(lock),
@@ -179,6 +171,10 @@ impl State {
             On::Lock(lock, want) => {
                 if want == Want::Upgrade {
                     self.drop_hold(thread, lock, Mode::Upgradable);
+                }
+                if want == Want::Write {
+                    // The others find no readers any more.
+                    self.waiters.iter_mut().for_each(|waiter| waiter.bars &= waiter.on != on);
                 }
                 self.hold(thread, lock, want.mode());
                 self.ret(thread, Outcome::Done)

@@ -186,7 +186,7 @@ agree! {
     mutexes_and_conditions: MUTEXES, LOCKS;
     mutexes_that_know_their_holder: HOLDERS, LOCKS;
     recursive_mutexes_and_conditions: RECURSIVE, LOCKS;
-    read_write_locks: RWLOCKS, [];
+    read_write_locks: RWLOCKS, LOCKS;
 }
 
 /// `tests/posix/broken.c` has one fault at a time.
