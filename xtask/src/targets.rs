@@ -30,10 +30,11 @@ const C: &[&str] = &["overlock", "overlock-parking-lot", "overlock-spin", "overl
 const KERNEL: &[&str] = &["overlock", "overlock-spin"];
 
 /// Targets, the crates that compile there, and whether they have threads.
-const CHECKED: [(&str, &[&str], bool); 6] = [
+const CHECKED: [(&str, &[&str], bool); 7] = [
     ("i686-unknown-linux-gnu", C, true),
     ("armv7-unknown-linux-gnueabihf", C, true),
     ("aarch64-linux-android", THREADS, true),
+    ("x86_64-pc-windows-gnu", &["overlock-parking-lot"], false),
     ("riscv32imac-unknown-none-elf", KERNEL, false),
     ("thumbv7em-none-eabi", KERNEL, false),
     (NONE, &["overlock", "overlock-spin", "overlock-vcpu"], false),
@@ -68,7 +69,30 @@ pub(crate) fn check(may_install: bool) -> Result<bool> {
             sound &= run(&mut test)?;
         }
     }
-    Ok(sound)
+    Ok(oldest(may_install)? && sound)
+}
+
+/// Compiles the crates of locks with the oldest compiler that they promise.
+fn oldest(may_install: bool) -> Result<bool> {
+    let text = fs::read_to_string(root().join("crates/overlock/Cargo.toml"))?;
+    let (_, version) = text.split_once("rust-version = \"").context("it names a compiler")?;
+    let version = version.split('"').next().unwrap_or_default();
+    let rustup = |args: &[&str]| {
+        let said = Command::new("rustup").args(args).output();
+        said.is_ok_and(|said| said.status.success())
+    };
+    if !rustup(&["run", version, "rustc", "--version"])
+        && !(may_install && rustup(&["toolchain", "install", "--profile", "minimal", version]))
+    {
+        println!("skipped: Rust {version}: it is not here (rustup toolchain install {version})");
+        return Ok(true);
+    }
+    let mut cargo = Command::new("rustup");
+    cargo.args(["run", version, "cargo", "check", "--quiet", "--locked", "--target-dir"]);
+    cargo.arg(folder()?.join("oldest")).args(THREADS.iter().flat_map(|name| ["-p", name]));
+    cargo.args(["--features", "overlock/threads,overlock/lock_api"]);
+    // This cargo has set them for its own compiler.
+    run(cargo.env_remove("CARGO").env_remove("RUSTC").env_remove("RUSTUP_TOOLCHAIN"))
 }
 
 /// Whether the toolchain has the library of a target.

@@ -2,6 +2,9 @@
 #![doc = include_str!("../README.md")]
 #![no_std]
 
+#[cfg(test)]
+extern crate std;
+
 pub mod lazy;
 #[cfg(not(feature = "threads"))]
 mod linked;
@@ -16,11 +19,11 @@ pub use mutex::{Mutex, MutexGuard};
 pub use once::Once;
 /// What [`set_platform!`] needs of Overlock.
 pub use overlock::platform;
-pub use raw::{RawMutex, RawRwLock};
+pub use raw::{RawMutex, RawRwLock, RawTicketMutex};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockUpgradableGuard, RwLockWriteGuard};
 
 #[doc(hidden)]
-pub use set::Kernels;
+pub use set::{Kernels, Table};
 
 /// The locks as `lock_api`'s types, under the names that they have in `spin`.
 pub mod lock_api {

@@ -2,28 +2,22 @@
 //! The CPUs of the kernel that this crate is linked into.
 //!
 //! `spin`'s types name no platform, so the linker finds one, as it finds a global allocator: the
-//! kernel defines the functions that are declared here by [`set_platform!`](crate::set_platform).
+//! kernel defines the table that is declared here by [`set_platform!`](crate::set_platform).
 
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 
 use overlock::platform::{Bucket, Costs, Cpu, Platform, ReadModifyWrite, Slot};
 
+use crate::Table;
+
 /// The platform that the program has set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Linked;
 
-// Only that macro defines these, from the functions of a `Platform`.
 unsafe extern "Rust" {
-    safe fn _overlock_spin_costs() -> Costs;
-    safe fn _overlock_spin_waits() -> bool;
-    safe fn _overlock_spin_relax();
-    safe fn _overlock_spin_nap(ns: u64);
-    safe fn _overlock_spin_cpu() -> Option<Cpu>;
-    safe fn _overlock_spin_slot(cpu: Cpu) -> &'static Slot<AtomicU32>;
-    safe fn _overlock_spin_waiters() -> &'static [Bucket<AtomicU32>];
-    safe fn _overlock_spin_wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>);
-    safe fn _overlock_spin_kick(word: *const AtomicU32, cpu: Cpu);
-    safe fn _overlock_spin_now_ns() -> u64;
+    // Only that macro defines it. A linker that misses it prints its name.
+    #[link_name = "overlock_spin_0_1_needs_set_platform_or_the_feature_threads"]
+    safe static PLATFORM: Table;
 }
 
 // SAFETY: every clause is answered as the platform that was set answers it, except P0: the cells
@@ -39,37 +33,37 @@ unsafe impl Platform for Linked {
     const WAITS: bool = true;
 
     fn costs() -> Costs {
-        _overlock_spin_costs()
+        (PLATFORM.costs)()
     }
     fn waits() -> bool {
-        _overlock_spin_waits()
+        (PLATFORM.waits)()
     }
     fn fence(order: Ordering) {
         core::sync::atomic::fence(order);
     }
     fn relax() {
-        _overlock_spin_relax();
+        (PLATFORM.relax)();
     }
     fn nap(ns: u64) {
-        _overlock_spin_nap(ns);
+        (PLATFORM.nap)(ns);
     }
     fn cpu() -> Option<Cpu> {
-        _overlock_spin_cpu()
+        (PLATFORM.cpu)()
     }
     fn slot(cpu: Cpu) -> &'static Slot<AtomicU32> {
-        _overlock_spin_slot(cpu)
+        (PLATFORM.slot)(cpu)
     }
     fn waiters() -> &'static [Bucket<AtomicU32>] {
-        _overlock_spin_waiters()
+        (PLATFORM.waiters)()
     }
     fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) {
-        _overlock_spin_wait(word, expected, deadline_ns);
+        (PLATFORM.wait)(word, expected, deadline_ns);
     }
     fn kick(word: *const AtomicU32, cpu: Cpu) {
-        _overlock_spin_kick(word, cpu);
+        (PLATFORM.kick)(word, cpu);
     }
     fn now_ns() -> u64 {
-        _overlock_spin_now_ns()
+        (PLATFORM.now_ns)()
     }
 }
 

@@ -17,12 +17,21 @@ pub type Mutex<T> = lock_api_crate::Mutex<RawMutex, T>;
 /// The right to a [`Mutex`]'s data.
 pub type MutexGuard<'a, T> = lock_api_crate::MutexGuard<'a, RawMutex, T>;
 
-/// The same lock, by the name of one of `spin`'s.
-pub type SpinMutex<T> = Mutex<T>;
-/// Its guard.
-pub type SpinMutexGuard<'a, T> = MutexGuard<'a, T>;
-/// The same lock, by the name of another: waiters are served in order, once the queue head has been
-/// passed for a bounded time.
-pub type TicketMutex<T> = Mutex<T>;
-/// Its guard.
-pub type TicketMutexGuard<'a, T> = MutexGuard<'a, T>;
+/// The same lock, by the path that it has in `spin`.
+pub mod spin {
+    pub use super::{Mutex as SpinMutex, MutexGuard as SpinMutexGuard};
+}
+
+/// A lock of strict order.
+pub mod ticket {
+    use crate::RawTicketMutex;
+
+    /// Data that one CPU at a time can use, first come, first served: the order costs a change of
+    /// CPUs for each release, and is for what no other lock may pass.
+    pub type TicketMutex<T> = lock_api_crate::Mutex<RawTicketMutex, T>;
+    /// The right to a [`TicketMutex`]'s data.
+    pub type TicketMutexGuard<'a, T> = lock_api_crate::MutexGuard<'a, RawTicketMutex, T>;
+}
+
+pub use spin::{SpinMutex, SpinMutexGuard};
+pub use ticket::{TicketMutex, TicketMutexGuard};

@@ -12,6 +12,10 @@ use overlock::platform::Threads as Cpus;
 #[derive(Debug)]
 pub struct RawMutex(overlock::Hybrid<Cpus>);
 
+/// The raw lock of a [`TicketMutex`](crate::mutex::TicketMutex): four bytes.
+#[derive(Debug)]
+pub struct RawTicketMutex(overlock::Ticket<Cpus>);
+
 /// The raw lock of an [`RwLock`](crate::RwLock): four bytes.
 #[derive(Debug)]
 pub struct RawRwLock(overlock::RawRwLock<Cpus>);
@@ -49,6 +53,12 @@ macro_rules! raw {
 raw! {
     RawMutex for RawMutex {
         const INIT = overlock::Hybrid::new();
+        safe: lock(), try_lock() -> bool, is_locked() -> bool;
+        unsafe: unlock();
+    }
+
+    RawMutex for RawTicketMutex {
+        const INIT = overlock::Ticket::new();
         safe: lock(), try_lock() -> bool, is_locked() -> bool;
         unsafe: unlock();
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a kernel says what its CPUs are: [`set_platform!`] defines the functions that `linked.rs`
+//! How a kernel says what its CPUs are: [`set_platform!`] defines the table that `linked.rs`
 //! declares.
 
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32};
 
-use overlock::platform::Platform;
+use overlock::platform::{Bucket, Costs, Cpu, Platform, Slot};
 
 /// A platform that [`set_platform!`](crate::set_platform) takes: it has the cells of this machine,
 /// and kicks a CPU by its number.
@@ -16,8 +16,9 @@ pub trait Kernels: Platform<Byte = AtomicU8, Half = AtomicU16, Word = AtomicU32>
 impl<P: Platform<Byte = AtomicU8, Half = AtomicU16, Word = AtomicU32>> Kernels for P {}
 
 /// Says what the CPUs are under all locks of this crate: a type that implements
-/// [`Platform`](crate::platform::Platform). Once in a program; without it, the program does not
-/// link. (Not with the feature `threads`, which has its own.)
+/// [`Platform`](crate::platform::Platform). Once in a program; without it, the linker misses
+/// `overlock_spin_0_1_needs_set_platform_or_the_feature_threads`. (With the feature
+/// `threads`, which brings a platform, it is not used.)
 ///
 /// ```
 /// # #[cfg(not(feature = "threads"))]
@@ -28,52 +29,58 @@ impl<P: Platform<Byte = AtomicU8, Half = AtomicU16, Word = AtomicU32>> Kernels f
 macro_rules! set_platform {
     ($platform:ty) => {
         const _: () = {
-            use core::option::Option;
-            use core::sync::atomic::AtomicU32;
-            use $crate::platform::{Bucket, Costs, Cpu, Platform, Slot};
-
             const _: () = <$platform as $crate::Kernels>::CHECKED;
 
             #[unsafe(no_mangle)]
-            fn _overlock_spin_costs() -> Costs {
-                <$platform as Platform>::costs()
-            }
-            #[unsafe(no_mangle)]
-            fn _overlock_spin_waits() -> bool {
-                <$platform as Platform>::WAITS && <$platform as Platform>::waits()
-            }
-            #[unsafe(no_mangle)]
-            fn _overlock_spin_relax() {
-                <$platform as Platform>::relax()
-            }
-            #[unsafe(no_mangle)]
-            fn _overlock_spin_nap(ns: u64) {
-                <$platform as Platform>::nap(ns)
-            }
-            #[unsafe(no_mangle)]
-            fn _overlock_spin_cpu() -> Option<Cpu> {
-                <$platform as Platform>::cpu()
-            }
-            #[unsafe(no_mangle)]
-            fn _overlock_spin_slot(cpu: Cpu) -> &'static Slot<AtomicU32> {
-                <$platform as Platform>::slot(cpu)
-            }
-            #[unsafe(no_mangle)]
-            fn _overlock_spin_waiters() -> &'static [Bucket<AtomicU32>] {
-                <$platform as Platform>::waiters()
-            }
-            #[unsafe(no_mangle)]
-            fn _overlock_spin_wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) {
-                <$platform as Platform>::wait(word, expected, deadline_ns)
-            }
-            #[unsafe(no_mangle)]
-            fn _overlock_spin_kick(word: *const AtomicU32, cpu: Cpu) {
-                <$platform as Platform>::kick(word, cpu)
-            }
-            #[unsafe(no_mangle)]
-            fn _overlock_spin_now_ns() -> u64 {
-                <$platform as Platform>::now_ns()
-            }
+            #[allow(non_upper_case_globals)]
+            static overlock_spin_0_1_needs_set_platform_or_the_feature_threads: $crate::Table =
+                $crate::Table::of::<$platform>();
         };
     };
+}
+
+/// The functions of the platform that a program has set.
+#[doc(hidden)]
+#[derive(Debug)]
+#[cfg_attr(feature = "threads", allow(dead_code, reason = "threads are the platform"))]
+pub struct Table {
+    pub(crate) costs: fn() -> Costs,
+    pub(crate) waits: fn() -> bool,
+    pub(crate) relax: fn(),
+    pub(crate) nap: fn(u64),
+    pub(crate) cpu: fn() -> Option<Cpu>,
+    pub(crate) slot: fn(Cpu) -> &'static Slot<AtomicU32>,
+    pub(crate) waiters: fn() -> &'static [Bucket<AtomicU32>],
+    pub(crate) wait: fn(&AtomicU32, u32, Option<u64>),
+    pub(crate) kick: fn(*const AtomicU32, Cpu),
+    pub(crate) now_ns: fn() -> u64,
+}
+
+impl Table {
+    /// Those of `P`.
+    pub const fn of<P: Kernels>() -> Self {
+        Self {
+            costs: P::costs,
+            waits: || P::WAITS && P::waits(),
+            relax: P::relax,
+            nap: P::nap,
+            cpu: P::cpu,
+            slot: P::slot,
+            waiters: P::waiters,
+            wait: P::wait,
+            kick: P::kick,
+            now_ns: P::now_ns,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    /// Two versions of this crate are two sets of locks, and each asks for its platform.
+    #[test]
+    fn the_name_of_the_table_has_the_version() {
+        let (major, minor) = (env!("CARGO_PKG_VERSION_MAJOR"), env!("CARGO_PKG_VERSION_MINOR"));
+        let name = std::format!("static overlock_spin_{major}_{minor}_needs_");
+        assert!(include_str!("set.rs").contains(&name), "{name}");
+    }
 }

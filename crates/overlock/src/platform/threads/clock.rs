@@ -29,8 +29,8 @@ pub fn now_on(clock: libc::clockid_t) -> u64 {
     now.s as u64 * 1_000_000_000 + now.ns as u64
 }
 
-/// A time as the kernel writes it (`struct __kernel_timespec`). libc's `timespec` has this form only
-/// where its `time_t` has 64 bits, which on 32-bit machines depends on how libc was built.
+/// A time as the kernel writes it (`struct __kernel_timespec`). libc's `timespec` has this form
+/// only where its `time_t` has 64 bits, which on 32-bit machines depends on how libc was built.
 #[repr(C)]
 struct Time {
     s: i64,

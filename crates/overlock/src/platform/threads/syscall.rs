@@ -83,6 +83,7 @@ pub unsafe fn syscall(number: libc::c_long, args: [usize; 6]) -> isize {
             let (word, until) = (to::<u32>(a), to::<libc::timespec>(d));
             let (operation, value) = (b as i32, c as u32);
             let none = core::ptr::null::<u32>();
+            // SAFETY: the caller's.
             unsafe { libc::syscall(number, word, operation, value, until, none, u32::MAX) as isize }
         }
         _ => -libc::ENOSYS as isize,
