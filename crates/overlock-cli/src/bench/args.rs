@@ -202,8 +202,6 @@ Yield policies, for vCPUs that spin for long:
   spin-count     the same, but the more a vCPU spins the longer it is skipped
   load-gate      skip-spinners with a short scan, and none where all vCPUs have a pCPU
   pv-hint        to the lock holder as locks publish it, else to the next waiter off CPU
-  kick-boost     skip-spinners; and a kicked queue head gets the kicker's pCPU
-  ipi-first      to a vCPU that owes an answer to an interrupt
   oracle         to the vCPU that is truly waited for: the yardstick
 
 What each column means: overlock reference COLUMN. The recommendation weighs throughput, Jain's

@@ -186,7 +186,6 @@ fn meaning(why: &str) -> &str {
         "owes-ipi" => "a vCPU that owed the spinner an answer to an interrupt",
         "owes-holder" => "a vCPU that owed the holder an answer to an interrupt",
         "ipi-pending" => "a vCPU with an interrupt to answer",
-        "kicked-head" => "the queue head, just kicked",
         "true-holder" => "the vCPU truly waited for, which was preempted",
         "named" => "a vCPU that was requested by number",
         "policy-never" => "the policy never yields",

@@ -32,10 +32,6 @@ impl Policy for Favourites {
         let favourite = if spin.vcpu == Vcpu(0) { Vcpu(1) } else { Vcpu(0) };
         Verdict::To(favourite, Chosen::NextInTurn)
     }
-
-    fn boosts_kicked(&self) -> bool {
-        true
-    }
 }
 
 fn policies(vcpus: u32) -> Vec<Box<dyn Policy + Send>> {

@@ -4,8 +4,8 @@
 use core::num::NonZeroU32;
 
 use overlock_vcpu::host::sched::yield_to::{
-    Cause, Chosen, KickBoost, Missed, Outcome, PlainYield, Policy, RoundRobin, SkipSpinners,
-    Skipped, Stay, Trace, Verdict, View,
+    Cause, Chosen, Missed, Outcome, PlainYield, Policy, RoundRobin, SkipSpinners, Skipped, Stay,
+    Trace, Verdict, View,
 };
 use overlock_vcpu::host::sched::{
     Action, CPUS_MAX, Config, ConfigError, Error, Event, Guest, Scheduler, Spin, Standing,
@@ -297,20 +297,6 @@ fn a_yield_by_name_goes_there_under_any_policy_and_else_to_whoever_lags_most() {
     // A vCPU that runs nowhere has nothing to give.
     let event = Event::YieldedTo { vcpu: V1, to: V2 };
     assert_eq!(sched.on(us(1), event), Err(Error::NotOwner(V1)));
-}
-
-#[test]
-fn a_kick_hands_over_the_kickers_pcpu() {
-    let mut sched = started(Config::new(3, 1), KickBoost::new(Stay));
-    // V1 waits in front of V2, but V2 is the one that is kicked.
-    let kick = Event::Kicked { target: V2, by: Some(V0) };
-    assert_eq!(sched.on(us(5), kick).unwrap(), Some(Action::Preempt { vcpu: V0, pcpu: P0 }));
-    let outcome = sched.decision().unwrap().outcome;
-    assert_eq!(outcome, Outcome::Directed { to: V2, why: Chosen::KickedHead });
-    assert_eq!(sched.on(us(6), Event::Preempted { vcpu: V0 }).unwrap(), run(V2, P0, us(1_006)));
-    // That boost counted once: from here on CPU time decides.
-    assert_eq!(sched.on(us(16), Event::Yielded { vcpu: V2 }).unwrap(), run(V1, P0, us(1_016)));
-    assert_eq!(sched.on(us(36), Event::Yielded { vcpu: V1 }).unwrap(), run(V0, P0, us(1_036)));
 }
 
 #[test]

@@ -136,20 +136,6 @@ fn no_policy_boosts_a_vcpu_of_another_guest() {
 }
 
 #[test]
-fn a_kick_boosts_within_its_guest_only() {
-    let boosted = |target: Vcpu| {
-        let mut sched = two_guests("kick-boost");
-        sched.on(us(1), Event::Halted { vcpu: V0 }).unwrap();
-        sched.on(us(2), Event::Halted { vcpu: V2 }).unwrap();
-        // V3 runs, and V1 waits.
-        sched.on(us(10), Event::Kicked { target, by: Some(V3) }).unwrap();
-        sched.decision().unwrap().outcome
-    };
-    assert!(matches!(boosted(V2), Outcome::Directed { to: V2, .. }));
-    assert_eq!(boosted(V0), Outcome::Stayed { why: Missed::TargetUnfit });
-}
-
-#[test]
 fn two_guests_share_by_their_weights() {
     // Guest 0 has one vCPU of twice the weight, guest 1 two vCPUs of half; each slice is used up.
     let mut sched = Scheduler::new(Config::new(3, 1), Stay).unwrap();

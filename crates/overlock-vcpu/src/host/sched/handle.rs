@@ -139,7 +139,7 @@ impl<P: Policy> Scheduler<P> {
         }
     }
 
-    pub(super) fn wake(&mut self, target: Vcpu, by: Option<Vcpu>) -> Option<Action> {
+    pub(super) fn wake(&mut self, target: Vcpu) -> Option<Action> {
         let record = self.vcpus.get_mut(target.index())?;
         let mut idle = None;
         match record.standing {
@@ -166,29 +166,7 @@ impl<P: Policy> Scheduler<P> {
         if let Some(pcpu) = idle {
             return Some(self.fill(pcpu));
         }
-        match by {
-            Some(by) if self.policy.boosts_kicked() => self.boost(target, by),
-            _ => None,
-        }
-        .or_else(|| self.wake_preempt(target))
-    }
-
-    /// Makes `by`, which kicks, hand over its pCPU to `target`, which is queued.
-    fn boost(&mut self, target: Vcpu, by: Vcpu) -> Option<Action> {
-        let Some(Standing::Running(pcpu)) = self.standing(by) else { return None };
-        if self.slots[pcpu.index()].preempting {
-            return None;
-        }
-        self.begin_decision(by, Cause::Kick);
-        let limit = self.limit();
-        if let Some(unfit) = self.judge(by, pcpu, limit).unfit(target) {
-            self.decision.trace.skip(target, unfit);
-            self.end_decision(Outcome::Stayed { why: Missed::TargetUnfit });
-            return None;
-        }
-        self.end_decision(Outcome::Directed { to: target, why: Chosen::KickedHead });
-        self.slots[pcpu.index()].next = Some(target);
-        self.preempt(by, pcpu)
+        self.wake_preempt(target)
     }
 
     /// Preempts the owner that is furthest ahead, if `target` lags enough behind it.

@@ -119,10 +119,10 @@ impl<P: Policy> Scheduler<P> {
             Event::Preempted { vcpu } => self.preempted(vcpu),
             Event::Stopped { vcpu } => self.stopped(vcpu),
             Event::Plugged { vcpu } => self.plugged(vcpu),
-            Event::Kicked { target, by } => self.wake(target, by),
+            Event::Kicked { target, .. } => self.wake(target),
             Event::Ipi { from, to } => {
                 self.policy.notice(self.now, Notice::Ipi { from, to });
-                self.wake(to, None)
+                self.wake(to)
             }
             Event::Answered { vcpu } => {
                 self.policy.notice(self.now, Notice::Answered(vcpu));

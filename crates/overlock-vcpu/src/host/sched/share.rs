@@ -31,7 +31,7 @@ impl<P: Policy> Scheduler<P> {
     }
 
     /// Assigns `vcpu` to `guest`. The vCPUs of several guests share the pCPUs by their weights; a
-    /// spin, or a kick, boosts only vCPUs of its own guest, whatever the policy.
+    /// spin boosts only vCPUs of its own guest, whatever the policy.
     ///
     /// Change the guest only while the vCPU is halted or stopped.
     ///

@@ -15,8 +15,6 @@
 //! | `spin-count` | [`SpinCount`] | the same, but the more a vCPU spins the longer it is skipped |
 //! | `load-gate` | [`LoadGate`] | as `skip-spinners`, but with a short scan, and none on a host with room |
 //! | `pv-hint` | [`PvHint`] | the holder that the guest names, a vCPU that owes the holder an answer, or the next waiter |
-//! | `kick-boost` | [`KickBoost`] | as its inner policy; and a kicked queue head gets the kicker's pCPU |
-//! | `ipi-first` | [`IpiFirst`] | a vCPU that owes an answer to the spinner's IPI |
 //! | `oracle` | [`Oracle`] | the one the spinner really waits for: the yardstick |
 //!
 //! # The safety net
@@ -35,7 +33,6 @@ mod candidate;
 mod debts;
 mod decision;
 mod ipi_first;
-mod kick_boost;
 mod load_gate;
 mod oracle;
 mod plain;
@@ -53,7 +50,6 @@ use alloc::boxed::Box;
 pub use candidate::Candidate;
 pub use decision::{Cause, Chosen, Decision, Missed, Outcome, Skipped, Tally, Trace};
 pub use ipi_first::IpiFirst;
-pub use kick_boost::KickBoost;
 pub use load_gate::LoadGate;
 pub use oracle::Oracle;
 pub use plain::PlainYield;
@@ -67,7 +63,7 @@ pub use stay::{Report, Stay};
 pub use view::View;
 
 /// The names of the policies of this crate, in the order of the table above.
-pub const NAMES: [&str; 11] = [
+pub const NAMES: [&str; 9] = [
     "none",
     "report",
     "yield",
@@ -76,15 +72,13 @@ pub const NAMES: [&str; 11] = [
     "spin-count",
     "load-gate",
     "pv-hint",
-    "kick-boost",
-    "ipi-first",
     "oracle",
 ];
 
 /// Makes the policy with this name for a guest of `vcpus`, or returns `None` if there is none.
 ///
-/// Policies that need an inner policy get [`SkipSpinners`]; [`PvHint`] gets [`IpiFirst`] over it,
-/// for spins about which the guest says nothing.
+/// Policies that need an inner policy get [`SkipSpinners`]; [`PvHint`] gets [`IpiFirst`] over it, a
+/// vCPU that owes an answer to the spinner's IPI, for spins about which the guest says nothing.
 #[must_use]
 pub fn by_name(name: &str, vcpus: u32) -> Option<Box<dyn Policy + Send>> {
     let base = || SkipSpinners::new(vcpus);
@@ -97,8 +91,6 @@ pub fn by_name(name: &str, vcpus: u32) -> Option<Box<dyn Policy + Send>> {
         "spin-count" => Box::new(SpinCount::new(vcpus)),
         "load-gate" => Box::new(LoadGate::new(base())),
         "pv-hint" => Box::new(PvHint::new(vcpus, IpiFirst::new(vcpus, base()))),
-        "kick-boost" => Box::new(KickBoost::new(base())),
-        "ipi-first" => Box::new(IpiFirst::new(vcpus, base())),
         "oracle" => Box::new(Oracle),
         _ => return None,
     })

@@ -51,8 +51,6 @@ reasons! {
         OwesHolder = "owes-holder",
         /// It has not run since some vCPU sent it an IPI.
         IpiPending = "ipi-pending",
-        /// It heads the lock's queue: the holder has just released the lock and kicked it.
-        KickedHead = "kicked-head",
         /// It is the vCPU for which the spinner really waits.
         TrueHolder = "true-holder",
         /// The vCPU that gave up its pCPU asked for it by name.
@@ -143,8 +141,6 @@ pub enum Outcome {
 pub enum Cause {
     /// A long spin.
     Spin(SpinSource),
-    /// A kick, under a policy that boosts kicked vCPUs.
-    Kick,
     /// A vCPU's own request to let another one run.
     Request,
 }
@@ -231,7 +227,7 @@ impl Decision {
         Self {
             at: Nanos::ZERO,
             vcpu: Vcpu(0),
-            cause: Cause::Kick,
+            cause: Cause::Request,
             truth: None,
             outcome: Outcome::Stayed { why: Missed::PolicyNever },
             trace: Trace::new(vcpus),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `ipi-first`: a vCPU that owes an answer to an IPI comes first.
+//! A vCPU that owes an answer to an IPI comes first; for spins without a hint from the guest.
 //!
 //! Not every long spin waits for a lock: after a TLB shoot-down the sender spins until every
 //! receiver has answered, and a receiver that is off CPU cannot. The policy first chooses a ready
@@ -56,9 +56,5 @@ impl<P: Policy> Policy for IpiFirst<P> {
     fn notice(&mut self, now: Nanos, notice: Notice) {
         self.debts.notice(now, notice);
         self.inner.notice(now, notice);
-    }
-
-    fn boosts_kicked(&self) -> bool {
-        self.inner.boosts_kicked()
     }
 }

@@ -54,11 +54,6 @@ pub trait Policy: Debug {
     fn notice(&mut self, now: Nanos, notice: Notice) {
         let _ = (now, notice);
     }
-
-    /// Whether a vCPU that kicks a queued one hands over its own pCPU along with the kick.
-    fn boosts_kicked(&self) -> bool {
-        false
-    }
 }
 
 impl<P: Policy + ?Sized> Policy for Box<P> {
@@ -72,9 +67,5 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
 
     fn notice(&mut self, now: Nanos, notice: Notice) {
         (**self).notice(now, notice);
-    }
-
-    fn boosts_kicked(&self) -> bool {
-        (**self).boosts_kicked()
     }
 }

@@ -76,8 +76,4 @@ impl<P: Policy> Policy for PvHint<P> {
         self.debts.notice(now, notice);
         self.inner.notice(now, notice);
     }
-
-    fn boosts_kicked(&self) -> bool {
-        self.inner.boosts_kicked()
-    }
 }
