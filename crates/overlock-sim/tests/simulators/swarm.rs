@@ -39,8 +39,9 @@ fn is_reachable(name: &str, event: Event) -> bool {
         {
             "refresh" | "refresh-by-address" => false,
             "rwlock" | "rwlock-by-number" => {
-                let reached = [PvLockStealing, PvWaitNode, PvWaitHead, PvKickUnlock];
-                [LockQueued, LockTimeout].contains(&event) || !native && reached.contains(&event)
+                let always = [PvLockStealing, LockQueued, LockTimeout];
+                let halts = [PvWaitNode, PvWaitHead, PvKickUnlock];
+                always.contains(&event) || !native && halts.contains(&event)
             }
             "condvar" | "condvar-by-number" => {
                 event == LockTimeout || !native && [PvWaitNode, PvKickUnlock].contains(&event)

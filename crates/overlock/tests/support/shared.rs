@@ -313,6 +313,8 @@ const TOKEN: World = World { halt: Halt::Token, ..STALE };
 const SPURIOUS: World = World { spurious: 1, ..World::PLAIN };
 const SPIN: World = World { pauses: 0, ..STALE };
 const TIMEOUT: World = World { timeouts: true, ..World::PLAIN };
+/// What is kept for others is so for one reading of the clock, and halts last until then.
+const KEPT: World = World { reserved_ns: 5_000_000, ..TIMEOUT };
 
 models! {
     rw_read_write: on Halting, STALE, Some(3), &[&[Read], &[Write]],
@@ -362,11 +364,17 @@ models! {
     rw_upgrade_three: on Halting, FUTEX, Some(2), &[&[Write], &[Read], &[Upgrade]],
         [PvWaitHead, PvKickUnlock], ["wait.rs halt update"];
     rw_upgrade_both: on Halting, FUTEX, Some(2), &[&[Upgrade], &[Upgrade]],
-        [PvWaitHead, PvKickUnlock], [];
+        [PvWaitNode, PvKickUnlock], [];
     rw_upgrade_timed: on Halting, TIMEOUT, Some(2), &[&[Read], &[Read], &[UpgradeBy(25_000_000)]],
         [LockTimeout], ["wait.rs give_up update"];
     rw_downgrade: on Halting, STALE, Some(3), &[&[Downgrade], &[Read]],
         [PvWaitNode, PvKickUnlock], ["read_write.rs release update"];
     rw_downgrade_three: on Halting, FUTEX, Some(2), &[&[Downgrade], &[Write], &[Read]],
         [PvWaitHead, PvKickUnlock], [];
+    rw_turns: on ByAddress, FUTEX, Some(2), &[&[Write, Write], &[Write], &[Read]],
+        [PvWaitNode, PvWaitHead, PvKickUnlock], ["read_write.rs release update"];
+    rw_upgradable_beside: on ByAddress, FUTEX, Some(2), &[&[Upgrade], &[Write], &[Upgradable]],
+        [PvWaitNode, PvKickUnlock], ["read_write.rs release update"];
+    rw_kept: on ByAddress, KEPT, Some(2), &[&[Read], &[Write], &[Read]],
+        [PvWaitHead], ["wait.rs lock_slow update"];
 }
