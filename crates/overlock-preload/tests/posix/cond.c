@@ -38,16 +38,6 @@ static void lock_when_waiting(struct gate *gate, int waiting)
 	}
 }
 
-static void lock_when_passed(struct gate *gate, int passed)
-{
-	EQ(pthread_mutex_lock(&gate->mutex), 0);
-	while (gate->passed < passed) {
-		EQ(pthread_mutex_unlock(&gate->mutex), 0);
-		pause_ms(1);
-		EQ(pthread_mutex_lock(&gate->mutex), 0);
-	}
-}
-
 /*
  * The mutex stays held for long after the signal. Nobody else ever waits for it, so that the counters are of that
  * wait.
@@ -79,52 +69,6 @@ CASE(signal_wakes)
 	EQ(pthread_cond_destroy(&gate.cond), 0);
 }
 
-CASE(each_signal_wakes_one_more)
-{
-	struct gate gate = GATE;
-	pthread_t threads[8];
-
-	for (int i = 0; i < 8; i++)
-		threads[i] = start(pass, &gate);
-	lock_when_waiting(&gate, 8);
-	EQ(pthread_mutex_unlock(&gate.mutex), 0);
-	for (int i = 1; i <= 8; i++) {
-		EQ(pthread_mutex_lock(&gate.mutex), 0);
-		EQ(gate.passed, i - 1);
-		gate.permits = 1;
-		EQ(pthread_mutex_unlock(&gate.mutex), 0);
-		/* Without the mutex, as POSIX allows. */
-		EQ(pthread_cond_signal(&gate.cond), 0);
-		lock_when_passed(&gate, i);
-		EQ(pthread_mutex_unlock(&gate.mutex), 0);
-	}
-	for (int i = 0; i < 8; i++)
-		join(threads[i]);
-}
-
-CASE(signals_in_a_row_wake_as_many)
-{
-	for (int round = 0; round < 50; round++) {
-		struct gate gate = GATE;
-		pthread_t threads[8];
-
-		for (int i = 0; i < 8; i++)
-			threads[i] = start(pass, &gate);
-		lock_when_waiting(&gate, 8);
-		gate.permits = 5;
-		for (int i = 0; i < 5; i++)
-			EQ(pthread_cond_signal(&gate.cond), 0);
-		EQ(pthread_mutex_unlock(&gate.mutex), 0);
-		lock_when_passed(&gate, 5);
-		gate.permits = 3;
-		EQ(pthread_cond_broadcast(&gate.cond), 0);
-		EQ(pthread_mutex_unlock(&gate.mutex), 0);
-		for (int i = 0; i < 8; i++)
-			join(threads[i]);
-		EQ(pthread_cond_destroy(&gate.cond), 0);
-	}
-}
-
 CASE(broadcast_wakes_all)
 {
 	struct gate gate = GATE;
@@ -138,58 +82,6 @@ CASE(broadcast_wakes_all)
 	EQ(pthread_mutex_unlock(&gate.mutex), 0);
 	for (int i = 0; i < 16; i++)
 		join(threads[i]);
-}
-
-CASE(wake_ups_are_not_remembered)
-{
-	struct gate gate = GATE;
-	struct timespec at;
-
-	EQ(pthread_cond_signal(&gate.cond), 0);
-	EQ(pthread_cond_broadcast(&gate.cond), 0);
-	EQ(pthread_mutex_lock(&gate.mutex), 0);
-	at = in_ms(CLOCK_REALTIME, 50);
-	EQ(pthread_cond_timedwait(&gate.cond, &gate.mutex, &at), ETIMEDOUT);
-	EQ(pthread_mutex_unlock(&gate.mutex), 0);
-	EQ(pthread_cond_destroy(&gate.cond), 0);
-}
-
-static void *trylock_elsewhere(void *mutex)
-{
-	int error = pthread_mutex_trylock(mutex);
-
-	if (error == 0)
-		EQ(pthread_mutex_unlock(mutex), 0);
-	return (void *)(long)error;
-}
-
-CASE(the_mutex_is_free_while_waiting_and_held_after)
-{
-	for_each_type(type) {
-		struct gate gate = GATE;
-		pthread_t thread;
-
-		gate.mutex = new_mutex(type);
-		thread = start(pass, &gate);
-		lock_when_waiting(&gate, 1);
-		gate.permits = 1;
-		EQ(pthread_cond_signal(&gate.cond), 0);
-		pause_ms(30);
-		EQ(gate.passed, 0);
-		EQ(pthread_mutex_unlock(&gate.mutex), 0);
-		join(thread);
-		EQ(gate.passed, 1);
-
-		EQ(pthread_mutex_lock(&gate.mutex), 0);
-		for (int i = 0; i < 2; i++) {
-			struct timespec at = in_ms(CLOCK_REALTIME, 10);
-
-			EQ(pthread_cond_timedwait(&gate.cond, &gate.mutex, &at), ETIMEDOUT);
-			EQ(elsewhere(trylock_elsewhere, &gate.mutex), EBUSY);
-		}
-		EQ(pthread_mutex_unlock(&gate.mutex), 0);
-		EQ(elsewhere(trylock_elsewhere, &gate.mutex), 0);
-	}
 }
 
 static pthread_cond_t new_cond(clockid_t clock)
@@ -255,46 +147,6 @@ CASE(a_time_before_the_clock_began_has_passed)
 	EQ(pthread_mutex_trylock(&mutex), EBUSY);
 }
 
-static void *pass_in_time(void *argument)
-{
-	struct gate *gate = argument;
-	struct timespec at;
-
-	EQ(pthread_mutex_lock(&gate->mutex), 0);
-	gate->waiting++;
-	while (gate->permits == 0) {
-		at = in_ms(CLOCK_REALTIME, 100000);
-		EQ(pthread_cond_timedwait(&gate->cond, &gate->mutex, &at), 0);
-		at = in_ms(CLOCK_MONOTONIC, 100000);
-		if (gate->permits == 0)
-			EQ(pthread_cond_clockwait(&gate->cond, &gate->mutex, CLOCK_MONOTONIC, &at), 0);
-	}
-	gate->permits--;
-	gate->passed++;
-	EQ(pthread_mutex_unlock(&gate->mutex), 0);
-	return NULL;
-}
-
-CASE(timed_waits_are_woken)
-{
-	struct gate gate = GATE;
-	pthread_t threads[4];
-
-	for (int i = 0; i < 4; i++)
-		threads[i] = start(pass_in_time, &gate);
-	for (int i = 1; i <= 4; i++) {
-		lock_when_waiting(&gate, 4);
-		EQ(pthread_cond_broadcast(&gate.cond), 0);
-		gate.permits = 1;
-		EQ(pthread_cond_signal(&gate.cond), 0);
-		EQ(pthread_mutex_unlock(&gate.mutex), 0);
-		lock_when_passed(&gate, i);
-		EQ(pthread_mutex_unlock(&gate.mutex), 0);
-	}
-	for (int i = 0; i < 4; i++)
-		join(threads[i]);
-}
-
 CASE(bad_time_or_clock_is_einval)
 {
 	static const long bad[] = { -1, 1000000000 };
@@ -334,23 +186,6 @@ CASE(wait_without_the_mutex_is_eperm)
 		EQ(pthread_cond_destroy(&cond), 0);
 		EQ(pthread_mutex_trylock(&mutex), 0);
 	}
-}
-
-CASE(recursive_mutex_is_released_once)
-{
-	/* POSIX warns of this; libc releases one level, so the mutex stays held until the wait times out. */
-	pthread_mutex_t mutex = new_mutex(PTHREAD_MUTEX_RECURSIVE);
-	pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
-	struct timespec at = in_ms(CLOCK_REALTIME, 20);
-
-	EQ(pthread_mutex_lock(&mutex), 0);
-	EQ(pthread_mutex_lock(&mutex), 0);
-	EQ(pthread_cond_timedwait(&cond, &mutex, &at), ETIMEDOUT);
-	EQ(pthread_mutex_unlock(&mutex), 0);
-	EQ(elsewhere(trylock_elsewhere, &mutex), EBUSY);
-	EQ(pthread_mutex_unlock(&mutex), 0);
-	EQ(elsewhere(trylock_elsewhere, &mutex), 0);
-	EQ(pthread_mutex_unlock(&mutex), EPERM);
 }
 
 static void on_signal(int number)

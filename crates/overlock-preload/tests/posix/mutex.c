@@ -85,68 +85,6 @@ CASE(static_initialisers)
 	}
 }
 
-CASE(lock_waits_for_unlock)
-{
-	for_each_type(type) {
-		pthread_mutex_t mutex = new_mutex(type);
-		struct section section = { .mutex = &mutex };
-		pthread_t thread;
-
-		EQ(pthread_mutex_lock(&mutex), 0);
-		thread = start(enter_section, &section);
-		pause_ms(50);
-		CHECK(!section.entered);
-		EQ(pthread_mutex_unlock(&mutex), 0);
-		join(thread);
-		CHECK(section.entered);
-		EQ(pthread_mutex_destroy(&mutex), 0);
-	}
-}
-
-CASE(trylock_of_owner)
-{
-	for_each_type(type) {
-		pthread_mutex_t mutex = new_mutex(type);
-		int expected = type == PTHREAD_MUTEX_RECURSIVE ? 0 : EBUSY;
-
-		EQ(pthread_mutex_trylock(&mutex), 0);
-		EQ(pthread_mutex_trylock(&mutex), expected);
-		if (expected == 0)
-			EQ(pthread_mutex_unlock(&mutex), 0);
-		EQ(pthread_mutex_unlock(&mutex), 0);
-		EQ(elsewhere(trylock_elsewhere, &mutex), 0);
-	}
-}
-
-CASE(errorcheck_relock_is_edeadlk)
-{
-	pthread_mutex_t mutex = new_mutex(PTHREAD_MUTEX_ERRORCHECK);
-
-	EQ(pthread_mutex_lock(&mutex), 0);
-	EQ(pthread_mutex_lock(&mutex), EDEADLK);
-	EQ(elsewhere(trylock_elsewhere, &mutex), EBUSY);
-	EQ(pthread_mutex_unlock(&mutex), 0);
-	EQ(pthread_mutex_lock(&mutex), 0);
-	EQ(pthread_mutex_unlock(&mutex), 0);
-}
-
-CASE(unlock_by_non_owner_is_eperm)
-{
-	static const int types[] = { PTHREAD_MUTEX_ERRORCHECK, PTHREAD_MUTEX_RECURSIVE };
-
-	for (int i = 0; i < 2; i++) {
-		pthread_mutex_t mutex = new_mutex(types[i]);
-
-		EQ(pthread_mutex_unlock(&mutex), EPERM);
-		EQ(pthread_mutex_lock(&mutex), 0);
-		EQ(elsewhere(unlock_elsewhere, &mutex), EPERM);
-		EQ(elsewhere(trylock_elsewhere, &mutex), EBUSY);
-		EQ(pthread_mutex_unlock(&mutex), 0);
-		EQ(pthread_mutex_unlock(&mutex), EPERM);
-		EQ(elsewhere(trylock_elsewhere, &mutex), 0);
-	}
-}
-
 CASE(normal_mutex_unlocked_by_another_thread)
 {
 	/* Undefined in POSIX for a mutex that is not robust, but libc allows it and programs do it. */
@@ -158,25 +96,6 @@ CASE(normal_mutex_unlocked_by_another_thread)
 		EQ(pthread_mutex_unlock(&mutex), 0);
 	}
 	EQ(pthread_mutex_trylock(&mutex), 0);
-}
-
-CASE(recursive_counts)
-{
-	pthread_mutex_t mutex = new_mutex(PTHREAD_MUTEX_RECURSIVE);
-	struct timespec past = { 0, 0 };
-
-	for (int i = 0; i < 300; i++) {
-		EQ(pthread_mutex_lock(&mutex), 0);
-		EQ(pthread_mutex_trylock(&mutex), 0);
-		EQ(pthread_mutex_timedlock(&mutex, &past), 0);
-		EQ(pthread_mutex_clocklock(&mutex, CLOCK_MONOTONIC, &past), 0);
-	}
-	for (int i = 0; i < 1200; i++) {
-		EQ(elsewhere(trylock_elsewhere, &mutex), EBUSY);
-		EQ(pthread_mutex_unlock(&mutex), 0);
-	}
-	EQ(elsewhere(trylock_elsewhere, &mutex), 0);
-	EQ(pthread_mutex_unlock(&mutex), EPERM);
 }
 
 CASE(recursive_overflow_is_eagain)

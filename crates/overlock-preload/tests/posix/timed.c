@@ -55,23 +55,6 @@ static void end_holder(struct holder *holder)
 	join(holder->thread);
 }
 
-CASE(free_mutex_is_locked_whatever_the_deadline)
-{
-	struct timespec past = { 0, 0 }, ancient = { -1, 0 };
-
-	for_each_type(type) {
-		for_each_way(way) {
-			pthread_mutex_t mutex = new_mutex(type);
-
-			EQ(lock_until(way, &mutex, &past), 0);
-			EQ(pthread_mutex_unlock(&mutex), 0);
-			EQ(lock_until(way, &mutex, &ancient), 0);
-			EQ(pthread_mutex_unlock(&mutex), 0);
-			EQ(pthread_mutex_destroy(&mutex), 0);
-		}
-	}
-}
-
 CASE(times_out_and_not_early)
 {
 	for_each_type(type) {
@@ -94,36 +77,6 @@ CASE(times_out_and_not_early)
 			EQ(pthread_mutex_unlock(&mutex), 0);
 			EQ(pthread_mutex_destroy(&mutex), 0);
 		}
-	}
-}
-
-CASE(locks_when_released_in_time)
-{
-	for_each_type(type) {
-		for_each_way(way) {
-			pthread_mutex_t mutex = new_mutex(type);
-			struct timespec at = in_ms(way->clock, 100000);
-			struct holder holder;
-
-			start_holder(&holder, &mutex, 30);
-			EQ(lock_until(way, &mutex, &at), 0);
-			EQ(pthread_mutex_unlock(&mutex), 0);
-			join(holder.thread);
-		}
-	}
-}
-
-CASE(far_deadline)
-{
-	struct timespec far = { (time_t)(~0ull >> 1), 999999999 };
-
-	for_each_way(way) {
-		pthread_mutex_t mutex = new_mutex(PTHREAD_MUTEX_NORMAL);
-		struct holder holder;
-
-		start_holder(&holder, &mutex, 30);
-		EQ(lock_until(way, &mutex, &far), 0);
-		join(holder.thread);
 	}
 }
 
@@ -158,29 +111,6 @@ CASE(bad_clock_is_einval)
 		EQ(pthread_mutex_clocklock(&mutex, CLOCK_BOOTTIME, &at), EINVAL);
 		EQ(pthread_mutex_clocklock(&mutex, 4711, &at), EINVAL);
 		EQ(pthread_mutex_trylock(&mutex), 0);
-	}
-}
-
-CASE(owner_relocks)
-{
-	for_each_way(way) {
-		struct timespec soon = in_ms(way->clock, 30);
-		pthread_mutex_t normal = new_mutex(PTHREAD_MUTEX_NORMAL);
-		pthread_mutex_t adaptive = new_mutex(PTHREAD_MUTEX_ADAPTIVE_NP);
-		pthread_mutex_t errorcheck = new_mutex(PTHREAD_MUTEX_ERRORCHECK);
-		pthread_mutex_t recursive = new_mutex(PTHREAD_MUTEX_RECURSIVE);
-
-		EQ(lock_until(way, &normal, &soon), 0);
-		EQ(lock_until(way, &normal, &soon), ETIMEDOUT);
-		EQ(lock_until(way, &adaptive, &soon), 0);
-		EQ(lock_until(way, &adaptive, &soon), ETIMEDOUT);
-		EQ(lock_until(way, &errorcheck, &soon), 0);
-		EQ(lock_until(way, &errorcheck, &soon), EDEADLK);
-		EQ(lock_until(way, &recursive, &soon), 0);
-		EQ(lock_until(way, &recursive, &soon), 0);
-		EQ(pthread_mutex_unlock(&recursive), 0);
-		EQ(pthread_mutex_unlock(&recursive), 0);
-		EQ(pthread_mutex_unlock(&recursive), EPERM);
 	}
 }
 

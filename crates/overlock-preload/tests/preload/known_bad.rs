@@ -2,7 +2,7 @@
 //! Do the conformance cases notice a faulty library?
 //!
 //! `tests/posix/broken.c` has one fault at a time. The case that covers it must fail with the fault
-//! and pass without it.
+//! and pass without it. What results calls have is `differential.rs`'s question.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,25 +12,19 @@ use std::time::Instant;
 use crate::support::{compile, has_cxx, program, text};
 
 /// Each fault, and the cases that must notice it.
-const FAULTS: [(&str, &str, &[&str]); 60] = [
+const FAULTS: [(&str, &str, &[&str]); 56] = [
     ("lock_does_nothing", "stress.c", &["counting"]),
-    ("lock_does_nothing", "mutex.c", &["lock_waits_for_unlock"]),
     ("lock_clobbers_errno", "mutex.c", &["errno_is_left_alone"]),
     ("recursion_without_limit", "mutex.c", &["recursive_overflow_is_eagain"]),
-    ("relock_is_allowed", "mutex.c", &["errorcheck_relock_is_edeadlk", "static_initialisers"]),
-    ("trylock_always_succeeds", "mutex.c", &["lock_and_unlock", "trylock_of_owner"]),
+    ("relock_is_allowed", "mutex.c", &["static_initialisers"]),
+    ("trylock_always_succeeds", "mutex.c", &["lock_and_unlock"]),
     ("trylock_has_the_wrong_error", "mutex.c", &["lock_and_unlock"]),
-    ("unlock_by_anybody", "mutex.c", &["unlock_by_non_owner_is_eperm", "recursive_counts"]),
     ("destroy_of_locked_is_allowed", "mutex.c", &["destroy_of_locked_is_ebusy"]),
     ("unlock_touches_the_mutex_afterwards", "stress.c", &["destroy_right_after_unlock"]),
     ("deadline_is_forgotten", "timed.c", &["times_out_and_not_early"]),
-    (
-        "deadline_comes_early",
-        "timed.c",
-        &["times_out_and_not_early", "locks_when_released_in_time"],
-    ),
+    ("deadline_comes_early", "timed.c", &["times_out_and_not_early"]),
     ("nanoseconds_are_not_checked", "timed.c", &["bad_nanoseconds_are_einval"]),
-    ("clocks_are_confused", "timed.c", &["times_out_and_not_early", "locks_when_released_in_time"]),
+    ("clocks_are_confused", "timed.c", &["times_out_and_not_early"]),
     ("clock_is_not_checked", "timed.c", &["bad_clock_is_einval"]),
     (
         "vanished_waiters_keep_their_tickets",
@@ -81,23 +75,13 @@ const FAULTS: [(&str, &str, &[&str]); 60] = [
     ("shared_condition_is_private", "special.c", &["processes_share_a_condition"]),
     ("wait_never_releases_the_mutex", "cond.c", &["signal_wakes"]),
     (
-        "wait_returns_without_the_mutex",
-        "cond.c",
-        &["the_mutex_is_free_while_waiting_and_held_after"],
-    ),
-    (
         "signal_does_nothing",
         "cond.c",
-        &[
-            "signal_wakes",
-            "each_signal_wakes_one_more",
-            "no_signal_is_lost_to_one_that_found_nobody_asleep",
-        ],
+        &["signal_wakes", "no_signal_is_lost_to_one_that_found_nobody_asleep"],
     ),
     ("one_signal_in_twenty_is_lost", "cond.c", &["no_signal_is_lost_when_sent_without"]),
     ("broadcast_wakes_one", "cond.c", &["broadcast_wakes_all", "no_broadcast_is_lost"]),
     ("timed_wait_times_out_early", "cond.c", &["timed_waits_time_out_and_not_early"]),
-    ("timed_wait_hides_its_timeout", "cond.c", &["wake_ups_are_not_remembered"]),
     ("woken_waiter_touches_the_condition_late", "cond.c", &["destroy_right_after_broadcast"]),
     ("cancelled_without_the_mutex", "cancel.c", &["blocked_waiter_is_cancelled_with_the_mutex"]),
     ("wait_is_no_cancellation_point", "cancel.c", &["blocked_waiter_is_cancelled_with_the_mutex"]),
