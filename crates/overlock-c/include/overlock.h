@@ -439,10 +439,10 @@ OL_INLINE void ol_shared_unlock(ol_shared_t *lock)
  */
 
 typedef struct { uint32_t word; } ol_rwlock_t;
-typedef struct { uint32_t words[8]; } ol_cond_t;
+typedef struct { uint32_t words[9]; } ol_cond_t;
 
 #define OL_RWLOCK_INIT { 0 }
-#define OL_COND_INIT { { 0, 0, 0, 0, 0, 0, 0, 0 } }
+#define OL_COND_INIT { { 0, 0, 0, 0, 0, 0, 0, 0, 0 } }
 
 /* CLOCK_MONOTONIC and clockid_t as Linux defines them: strict C11 hides both. */
 #define OL_DETAIL_MONOTONIC 1

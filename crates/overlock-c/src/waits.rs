@@ -18,7 +18,7 @@ pub type RwLock = RawRwLock<Threads, CLocks>;
 pub type Cond = RawCondvar<Threads, CLocks>;
 
 const _: () = assert!(size_of::<RwLock>() == 4 && align_of::<RwLock>() == 4);
-const _: () = assert!(size_of::<Cond>() == 32 && align_of::<Cond>() == 4);
+const _: () = assert!(size_of::<Cond>() == 36 && align_of::<Cond>() == 4);
 
 /// Waits for a lock by `wait`, which returns whether it has it, until `clock` has reached a time.
 fn timed(clock: clockid_t, s: i64, ns: i64, wait: impl Fn(u64) -> bool) -> c_int {

@@ -58,6 +58,13 @@
 //! *Broadcasts.* `notify_all` makes both groups done and kicks all CPUs at both gates, by one call
 //! each where the platform has one. No waiter's turn depends on that of another.
 //!
+//! # Pace
+//!
+//! A halt and its wake-up take longer than the answer of a CPU that runs. So a waiter spins for as
+//! long as a halt costs, but only as long as that pays: after a spin in vain the next wait halts at
+//! once, then the next three, and so on to [`SKIPS_MAX`]; one that has met its notification ends
+//! the row. No waiter yields: a thread that has yielded is let in late when it is woken.
+//!
 //! # Invariants
 //!
 //! * V1: the counts change only under `list`, and a waiter reads its gate for the first time there.
@@ -102,11 +109,18 @@ use crate::atomic::{Atomic, ConstAtomic};
 use crate::counters::{Class, Event, Uncounted};
 use crate::park;
 use crate::platform::Platform;
+use crate::spin::Spin;
 
 /// In a gate: a waiter may have halted there.
 const HALTS: u32 = 1 << 0;
 /// In a gate: one notification.
 const ONE: u32 = 1 << 1;
+/// In `skips`: how many waits are left.
+const LEFT: u32 = (1 << LENGTH_SHIFT) - 1;
+const LENGTH_SHIFT: u32 = 16;
+/// The longest row of waits that do not spin. Any value is correct: a shorter one costs waits whose
+/// notifications never come soon, and a longer one those that begin to.
+const SKIPS_MAX: u32 = 255;
 /// In place of a generation: the words are being cleared.
 const CLEARING: u32 = u32::MAX;
 
@@ -120,8 +134,10 @@ pub struct RawCondvar<P: Platform, C: Class = Uncounted> {
     permits: P::Word,
     open: P::Word,
     gates: [P::Word; 2],
-    /// It takes no part in the protocol, so it is no cell of the platform.
+    // These take no part in the protocol, so they are no cells of the platform.
     generation: AtomicU32,
+    /// How many waits do not spin before the next that does, and the length of that row.
+    skips: AtomicU32,
     class: PhantomData<C>,
 }
 
@@ -164,8 +180,9 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
     ) -> Self {
         // SAFETY: the caller's.
         let list = unsafe { TestAndSet::with(list) };
-        let generation = AtomicU32::new(0);
-        Self { list, gates, open, waiting, closed, permits, generation, class: PhantomData }
+        let [generation, skips] = [const { AtomicU32::new(0) }; 2];
+        let class = PhantomData;
+        Self { list, waiting, closed, permits, open, gates, generation, skips, class }
     }
 
     /// Releases `lock`, waits until notified, and takes the lock.
@@ -227,9 +244,10 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
 
     /// Waits until notified, and returns true; or until the deadline, and then has left its group.
     fn sleep(&self, group: u32, mut seen: u32, deadline_ns: Option<u64>) -> bool {
+        self.spin(group, seen);
         loop {
             let late = deadline_ns.is_some_and(|at| P::now_ns() >= at);
-            if late || get(self.gate(group)) | HALTS != seen | HALTS {
+            if late || self.has_changed(group, seen) {
                 match self.look(group, late) {
                     Found::Permit => return true,
                     Found::Left => {
@@ -241,6 +259,30 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
             }
             self.halt(self.gate(group), seen, deadline_ns);
         }
+    }
+
+    /// Whether the group's gate has changed since it was seen.
+    fn has_changed(&self, group: u32, seen: u32) -> bool {
+        get(self.gate(group)) | HALTS != seen | HALTS
+    }
+
+    /// Waits for a change of the group's gate for as long as a halt would cost, if that has paid.
+    fn spin(&self, group: u32, seen: u32) {
+        if !P::WAITS || !P::waits() {
+            return;
+        }
+        let skips = self.skips.load(Relaxed);
+        if skips & LEFT != 0 {
+            return self.skips.store(skips - 1, Relaxed);
+        }
+        let mut spin = Spin::new(P::costs().spin_ns());
+        while !self.has_changed(group, seen) {
+            if !spin.pause::<P>() {
+                let next = ((skips >> LENGTH_SHIFT) * 2 + 1).min(SKIPS_MAX);
+                return self.skips.store(next << LENGTH_SHIFT | next, Relaxed);
+            }
+        }
+        self.skips.store(0, Relaxed);
     }
 
     /// Halts while `gate` is as it was seen.

@@ -366,7 +366,7 @@ impl TorturedMachine {
             Layout::Opaque => false,
             Layout::ReadWrite => !super::family::is_at_rest(model.word),
             // Its lock comes behind the condition variable.
-            Layout::Monitor => [0, 1, 2, 3, 8].into_iter().any(|cell| peek(cell) != 0),
+            Layout::Monitor => [0, 1, 2, 3, 9].into_iter().any(|cell| peek(cell) != 0),
             Layout::Bit => model.word != 0,
             Layout::Queue => !is_at_rest(model.word),
             Layout::Ticket => !model.queue.is_empty(),
