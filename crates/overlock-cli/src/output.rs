@@ -19,6 +19,8 @@ use std::path::Path;
 pub(crate) struct Sink {
     /// Whether standard output is for programs.
     json: bool,
+    /// Standard output belongs to a program, so standard error is used instead.
+    is_on_stderr: bool,
     file: Option<ResultFile>,
 }
 
@@ -75,7 +77,12 @@ impl Sink {
     /// Opens the result file, if one was requested, before anything is measured.
     pub(crate) fn open(json: bool, out: Option<&Path>) -> Result<Self> {
         let file = out.map(ResultFile::create).transpose()?;
-        Ok(Sink { json, file })
+        Ok(Sink { json, is_on_stderr: false, file })
+    }
+
+    /// Leaves standard output to the program that runs, and uses standard error.
+    pub(crate) fn on_stderr(self) -> Self {
+        Sink { is_on_stderr: true, ..self }
     }
 
     /// Writes the first row, and returns the machine that it describes.
@@ -96,7 +103,11 @@ impl Sink {
     pub(crate) fn record(&mut self, record: &impl Serialize) -> Result<()> {
         let line = serde_json::to_string(record)?;
         self.file.as_mut().map_or(Ok(()), |file| file.write(&line))?;
-        if self.json { print(&line) } else { Ok(()) }
+        match (self.json, self.is_on_stderr) {
+            (false, _) => Ok(()),
+            (true, false) => print(&line),
+            (true, true) => print_to(io::stderr().lock(), &line),
+        }
     }
 
     /// Ends the command with `outcome`, or with an error if the result file is incomplete.
@@ -109,16 +120,21 @@ impl Sink {
         if self.json {
             return Ok(());
         }
+        if self.is_on_stderr {
+            complain(text);
+            return Ok(());
+        }
         print(&terminal::wrapped(text, terminal::stdout_width()))
     }
 }
 
 /// Prints a line to standard output.
 pub(crate) fn print(line: &str) -> Result<()> {
-    let mut stdout = io::stdout().lock();
-    writeln!(stdout, "{line}")
-        .and_then(|()| stdout.flush())
-        .context("can't write to standard output")
+    print_to(io::stdout().lock(), line)
+}
+
+fn print_to(mut stream: impl Write, line: &str) -> Result<()> {
+    writeln!(stream, "{line}").and_then(|()| stream.flush()).context("can't write the results")
 }
 
 /// Prints a line to standard error. If even that fails, it can't be reported.

@@ -2,9 +2,9 @@
 //! Are waits split by what the holder did? Each trace is written by hand, in microseconds, one
 //! event a line, and what must come out stands beside it.
 
-use overlock_trace::{
-    Analysis, BlockedIn, Class, Cure, Doing, End, Event, Holder, HolderNs, Limits, Off, Reason,
-    Report, SHARED, Site, Snapshot, Verdict, What,
+use overlock_trace::analysis::{
+    Analysis, Event, Holder, Limits, Link, Look, Reason, Report, Row, SHARED, Site, Snapshot,
+    State, Times, Wakes, What,
 };
 
 /// Reads a trace. Threads are letters; `A+` is born, `A>` gets a processor, `A|` loses it, `A/` is
@@ -23,16 +23,18 @@ fn events(trace: &str) -> Vec<Event> {
             let what = match word.as_bytes()[1] {
                 b'+' => What::Born { process: 1, runs: true },
                 b'>' => What::In,
-                b'|' => What::Out(Off::Preempted),
-                b'/' => What::Out(Off::Throttled),
-                b'-' => What::Out(Off::Blocked(Reason(number(2) - u32::from(b'0')))),
-                b'!' => What::Woken { by: number(2) },
-                b'?' => What::Wait { lock: lock(), site: Site(number(2)) },
+                b'|' => What::Out(State::Preempted),
+                b'/' => What::Out(State::Throttled),
+                b'-' => What::Out(asleep(number(2) - u32::from(b'0'))),
+                b'!' => What::Woken { by: number(2), site: Site(0) },
+                b'?' => What::Wait { lock: lock(), site: Site(number(2)), is_lock: false },
                 b'.' => What::WaitEnd,
                 b'@' => What::Got,
                 b'&' => What::Takes { lock: lock() },
-                b'^' => What::Wake { lock: lock(), by_reader: false },
-                b'%' => What::Wake { lock: lock(), by_reader: true },
+                b'^' => What::Wake { lock: lock(), how: Wakes::default() },
+                b'%' => {
+                    What::Wake { lock: lock(), how: Wakes { by_reader: true, ..Wakes::default() } }
+                }
                 b',' => What::WakeEnd,
                 b'=' => What::Owns { lock: lock() },
                 b'*' => What::Sample { site: Site(9), spins: true },
@@ -51,13 +53,37 @@ fn report(events: &[Event]) -> Report {
     analysis.report(0)
 }
 
+fn asleep(reason: u32) -> State {
+    State::Asleep(Reason(reason), Site(0))
+}
+
+/// Returns the rows of waits on words.
+fn waits(report: &Report) -> Vec<Row> {
+    report.rows.iter().filter(|row| row.key.reason.is_none()).cloned().collect()
+}
+
+fn at(report: &Report, site: char) -> Row {
+    waits(report).into_iter().find(|row| row.key.site == Site(u32::from(site))).unwrap()
+}
+
+/// What holders may do.
+const PARTS: [State; 6] = [
+    State::Running,
+    State::Preempted,
+    State::Throttled,
+    State::Asleep(Reason(0), Site(0)),
+    State::Late,
+    State::Unknown,
+];
+
 /// Returns the split of all waits at the site of a letter, in microseconds: running, preempted,
-/// throttled, blocked, free, unknown.
+/// throttled, asleep, late, unknown.
 fn split(report: &Report, site: char) -> [u64; 6] {
-    let mut sum = HolderNs::default();
-    let sites = report.sites.iter().filter(|one| one.key.site == Site(u32::from(site)));
-    sites.for_each(|one| sum.add(&one.holder));
-    sum.named().map(|(_, ns)| ns / 1000)
+    let mut sum = Times::default();
+    let waits = waits(report);
+    let rows = waits.iter().filter(|one| one.key.site == Site(u32::from(site)));
+    rows.for_each(|one| sum.add_all(&one.holder));
+    PARTS.map(|state| sum.of(state) / 1000)
 }
 
 /// A holds x and runs, loses its processor, runs; B waits, is woken and comes late.
@@ -74,7 +100,7 @@ const PREEMPTED: &str = "
 fn the_holders_states_are_told_apart() {
     let found = report(&events(PREEMPTED));
     assert_eq!(split(&found, 'x'), [30, 40, 0, 0, 15, 0]);
-    let site = &found.sites[0];
+    let site = &waits(&found)[0];
     assert_eq!((site.waits, site.waited_ns, site.longest_ns), (1, 85_000, 85_000));
     assert_eq!(site.longest_thread, u32::from(b'B'));
     assert_eq!(site.relays, 1, "B has woken others of the lock that it waited for");
@@ -82,10 +108,9 @@ fn the_holders_states_are_told_apart() {
 
     let throttled = PREEMPTED.replace("A|", "A/");
     assert_eq!(split(&report(&events(&throttled)), 'x'), [30, 0, 40, 0, 15, 0]);
-    let asleep = PREEMPTED.replace("A|", "A-5");
-    let found = report(&events(&asleep));
+    let found = report(&events(&PREEMPTED.replace("A|", "A-5")));
     assert_eq!(split(&found, 'x'), [30, 0, 0, 40, 15, 0]);
-    assert_eq!(found.sites[0].blocked_in[&BlockedIn::Reason(Reason(5))], 40_000);
+    assert_eq!(waits(&found)[0].links[&asleep(5).into()], 40_000);
 }
 
 /// A reader that releases the lock twice in one wait has taken it past the writer that waits.
@@ -99,7 +124,7 @@ fn threads_that_pass_a_waiter_are_seen() {
         60 A%x A,
         85 W>
         90 W@";
-    let passed = |trace: &str| report(&events(trace)).sites[0].passed_ns;
+    let passed = |trace: &str| waits(&report(&events(trace)))[0].passed_ns;
     assert_eq!(passed(trace), 70_000);
     assert_eq!(passed(&trace.replace("60 A%x A,", "60 C+ C%x C,")), 0, "each has released it once");
     assert_eq!(passed(&trace.replace("10 W?x W-0", "30 W?x W-0")), 0, "once since W waits");
@@ -135,7 +160,7 @@ fn a_lock_is_free_until_a_thread_takes_it() {
     // Nothing is known of the release, so neither of the holder.
     let without = report(&events("0 A+ B+\n10 B?x B-0\n80 B>\n90 B@"));
     assert_eq!(split(&without, 'x'), [0, 0, 0, 0, 0, 80]);
-    assert_eq!(without.sites[0].waits, 1);
+    assert_eq!(waits(&without)[0].waits, 1);
     let awake = report(&events("0 A+ B+\n10 B?x\n15 A^x A,\n20 B@"));
     assert_eq!(split(&awake, 'x'), [5, 0, 0, 0, 5, 0], "a wait on a processor counts, too");
     let stale = report(&events("0 A+ B+\n10 B?x B-0\n5 A^x A,\n20 B@"));
@@ -179,7 +204,11 @@ fn a_word_that_processes_share_is_one() {
     let one = report(&events(PREEMPTED));
     let shared = of_two(SHARED);
     assert_eq!(split(&shared, 'x'), split(&one, 'x'));
-    assert_eq!(shared.sites[0].key.lock, one.sites[0].key.lock, "reports have the address itself");
+    assert_eq!(
+        waits(&shared)[0].key.lock,
+        waits(&one)[0].key.lock,
+        "reports have the address itself"
+    );
     assert_eq!(split(&of_two(0), 'x')[..4], [0; 4], "nothing is known of a holder");
 }
 
@@ -197,7 +226,10 @@ fn a_stop_by_a_quota_may_be_told_at_its_end() {
         81 B> B.";
     let found = report(&events(told));
     assert_eq!(split(&found, 'x'), [15, 15, 40, 0, 1, 0]);
-    assert_eq!((found.time.preempted, found.time.throttled), (15_000, 40_000));
+    assert_eq!(
+        (found.time.of(State::Preempted), found.time.of(State::Throttled)),
+        (15_000, 40_000)
+    );
 }
 
 /// B waits for x; its holder A waits for y; y's holder C sleeps.
@@ -218,11 +250,11 @@ fn a_chain_is_followed_to_its_end() {
     // A: ran to 20, slept in y to 70, had no processor to 72, ran to 80.
     assert_eq!(split(&found, 'x'), [18, 2, 0, 50, 1, 0]);
     assert_eq!(split(&found, 'y'), [20, 0, 0, 30, 2, 0]);
-    let x = found.sites.iter().find(|one| one.key.site == Site(u32::from('x'))).unwrap();
+    let x = at(&found, 'x');
     let y = Site(u32::from('y'));
-    let end = |end| x.blocked_in.get(&BlockedIn::Lock { site: y, end }).copied().unwrap_or(0);
-    assert_eq!(end(End::Blocked(Reason(7))), 30_000);
-    assert_eq!(end(End::Running), 20_000);
+    let end = |end| x.links.get(&Link { via: Some(y), end }).copied().unwrap_or(0);
+    assert_eq!(end(asleep(7)), 30_000);
+    assert_eq!(end(State::Running), 20_000);
 }
 
 /// The same where x is shared and its waiter is of another process: y is the holder's own.
@@ -240,9 +272,9 @@ fn a_chain_is_followed_into_another_process() {
     }
     assert_eq!(split(&report(&all), 'x'), [18, 2, 0, 50, 1, 0]);
     let found = report(&all);
-    let x = found.sites.iter().find(|one| one.key.site == Site(u32::from('x'))).unwrap();
-    let end = BlockedIn::Lock { site: Site(u32::from('y')), end: End::Blocked(Reason(7)) };
-    assert_eq!(x.blocked_in.get(&end), Some(&30_000));
+    let x = at(&found, 'x');
+    let end = Link { via: Some(Site(u32::from('y'))), end: asleep(7) };
+    assert_eq!(x.links.get(&end), Some(&30_000));
 }
 
 /// Three waiters: each release starts a new holder, and the lock is free until that one runs.
@@ -278,7 +310,7 @@ fn a_thread_that_passes_the_waiter_is_the_holder() {
         41 B> B.",
     ));
     assert_eq!(split(&found, 'x'), [10 + 14, 0, 0, 0, 5 + 1, 0]);
-    assert_eq!(found.sites[0].waits, 2);
+    assert_eq!(waits(&found)[0].waits, 2);
 }
 
 #[test]
@@ -295,7 +327,7 @@ fn what_was_not_seen_is_unknown() {
     // Two threads in a circle.
     let found =
         report(&events("0 A+ B+\n10 A?x A-0\n10 B?y B-0\n20 A=y B=x\n30 A=y B=x\n40 A~ B~"));
-    assert_eq!(found.sites.len(), 2);
+    assert_eq!(waits(&found).len(), 2);
     for site in ['x', 'y'] {
         assert_eq!(split(&found, site)[..3], [0, 0, 0], "no thread ran");
     }
@@ -307,7 +339,7 @@ fn lost_events_are_unknown_and_nothing_else() {
     let mut analysis = Analysis::new(Limits::default());
     for event in &all {
         analysis.event(*event);
-        if event.what == What::Out(Off::Preempted) {
+        if event.what == What::Out(State::Preempted) {
             analysis.lost(50_000);
         }
     }
@@ -322,7 +354,7 @@ fn lost_events_are_unknown_and_nothing_else() {
 #[test]
 fn a_call_that_does_not_sleep_is_no_wait() {
     let found = report(&events("0 A+ B+\n10 B?x\n11 B.\n20 A^x A,"));
-    assert!(found.sites.is_empty());
+    assert!(found.rows.is_empty());
 }
 
 #[test]
@@ -335,19 +367,19 @@ fn too_many_locks_of_a_place_are_counted_together() {
     }
     for lock in 1..=10 {
         let at = lock * 100;
-        analysis.event(event(at, 1, What::Wait { lock, site: Site(1) }));
-        analysis.event(event(at, 1, What::Out(Off::Blocked(Reason(0)))));
-        analysis.event(event(at + 10, 2, What::Wake { lock, by_reader: false }));
-        analysis.event(event(at + 10, 1, What::Woken { by: 2 }));
+        analysis.event(event(at, 1, What::Wait { lock, site: Site(1), is_lock: false }));
+        analysis.event(event(at, 1, What::Out(State::asleep())));
+        analysis.event(event(at + 10, 2, What::Wake { lock, how: Wakes::default() }));
+        analysis.event(event(at + 10, 1, What::Woken { by: 2, site: Site(0) }));
         analysis.event(event(at + 10, 2, What::WakeEnd));
         analysis.event(event(at + 15, 1, What::In));
         analysis.event(event(at + 15, 1, What::WaitEnd));
     }
     let found = analysis.report(0);
-    assert_eq!(found.sites.len(), 4);
-    assert_eq!(found.sites[0].key.lock, 0);
-    assert_eq!(found.sites.iter().map(|site| site.waits).sum::<u64>(), 10);
-    assert_eq!(found.sites.iter().map(|site| site.waited_ns).sum::<u64>(), 150);
+    assert_eq!(found.rows.len(), 4);
+    assert_eq!(found.rows[0].key.lock, 0);
+    assert_eq!(found.rows.iter().map(|site| site.waits).sum::<u64>(), 10);
+    assert_eq!(found.rows.iter().map(|site| site.waited_ns).sum::<u64>(), 150);
 }
 
 /// Several of them may have the same words, which only those who name them know.
@@ -356,12 +388,12 @@ fn a_holder_may_sleep_for_many_reasons() {
     let mut all = events("0 A+ B+ A>\n10 B?x B-0");
     for (reason, at_ns) in (0..500).zip((20_000..).step_by(10_000)) {
         let event = |at_ns, what| Event { at_ns, thread: u32::from(b'A'), what };
-        all.push(event(at_ns, What::Out(Off::Blocked(Reason(reason)))));
+        all.push(event(at_ns, What::Out(asleep(reason))));
         all.push(event(at_ns + 5_000, What::In));
     }
     all.extend(events("9000 A^x A, B>\n9010 B."));
-    let slept = &report(&all).sites[0].blocked_in;
-    assert_eq!((slept.len(), slept.get(&BlockedIn::Other)), (500, None));
+    let slept = &waits(&report(&all))[0].links;
+    assert_eq!((slept.len(), slept.get(&asleep(0).into())), (500, Some(&5000)));
 }
 
 #[test]
@@ -373,19 +405,18 @@ fn samples_say_whether_others_lacked_a_processor() {
 /// A source that only looks: each look stands for 10 us, and chains are followed in it.
 #[test]
 fn looks_are_split_like_events() {
-    let wait = |site: char, holder| Doing::Waits {
-        lock: u64::from(u32::from(site)),
-        site: Site(u32::from(site)),
+    let wait = |site: char, holder| Look {
+        state: State::Waiting(u64::from(u32::from(site)), Site(u32::from(site))),
         holder,
         is_old: false,
     };
     let mut analysis = Analysis::new(Limits::default());
     let look = |doing| Snapshot::from([(2, wait('x', Holder::Thread(1))), (1, doing)]);
     for doing in [
-        Doing::Running,
-        Doing::Preempted,
-        Doing::Throttled,
-        Doing::Asleep(Reason(4)),
+        State::Running.into(),
+        State::Preempted.into(),
+        State::Throttled.into(),
+        asleep(4).into(),
         wait('y', Holder::Nobody),
         wait('y', Holder::Thread(2)),
     ] {
@@ -397,10 +428,10 @@ fn looks_are_split_like_events() {
     let found = analysis.report(0);
     // A holder that waits for a free lock lacks nothing but a processor.
     assert_eq!(split(&found, 'x'), [10, 20, 10, 20, 10, 20]);
-    let x = found.sites.iter().find(|one| one.key.site == Site(u32::from('x'))).unwrap();
+    let x = at(&found, 'x');
     assert_eq!((x.waits, x.waited_ns, x.holder.total()), (9, 90_000, 90_000));
     let y = Site(u32::from('y'));
-    assert_eq!(x.blocked_in[&BlockedIn::Lock { site: y, end: End::Unknown }], 10_000, "a circle");
+    assert_eq!(x.links[&Link { via: Some(y), end: State::Unknown }], 10_000, "a circle");
 }
 
 /// Between two looks, the switches of the holder say what it did.
@@ -410,14 +441,14 @@ fn a_look_is_split_by_what_the_holder_did_since_the_last() {
     let trace = "0 A+ B+\n20 B-0\n30 A|\n70 A>\n90 A-5";
     events(trace).iter().for_each(|event| analysis.event(*event));
     let (a, b) = (u32::from(b'A'), u32::from(b'B'));
-    let waits = Doing::Waits { lock: 1, site: Site(1), holder: Holder::Thread(a), is_old: false };
-    let threads = Snapshot::from([(b, waits), (a, Doing::Asleep(Reason(5)))]);
+    let state = State::Waiting(1, Site(1));
+    let waits = Look { state, holder: Holder::Thread(a), is_old: false };
+    let threads = Snapshot::from([(b, waits), (a, asleep(5).into())]);
     analysis.snapshot(1, &threads, (0, 100_000), true);
     let found = analysis.report(0);
     // B slept for 80 us of the 100: A ran for 30 of them, was off for 40, and slept for 10.
-    let holder = found.sites[0].holder;
-    assert_eq!((holder.running, holder.preempted, holder.blocked), (37_500, 50_000, 12_500));
-    assert_eq!(holder.total(), 100_000);
+    let holder = split(&found, '\u{1}');
+    assert_eq!(holder, [37, 50, 0, 12, 0, 0]);
 }
 
 /// The kernel's accounts say for how long threads ran since the last look, but not when: what the
@@ -428,35 +459,111 @@ fn a_new_wait_is_split_by_the_look_alone_if_the_order_is_not_known() {
         let mut analysis = Analysis::new(Limits::default());
         events("0 A+ B+\n0 A| B-0\n60 A> A-5").iter().for_each(|event| analysis.event(*event));
         let (a, b) = (u32::from(b'A'), u32::from(b'B'));
-        let waits = |holder, is_old| Doing::Waits { lock: 1, site: Site(1), holder, is_old };
+        let state = State::Waiting(1, Site(1));
+        let waits = |holder, is_old| Look { state, holder, is_old };
         let first = Snapshot::from([(b, waits(Holder::Unknown, false))]);
         analysis.snapshot(1, &first, (0, 0), false);
         let holder = waits(Holder::Thread(a), is_old);
-        let threads = Snapshot::from([(b, holder), (a, Doing::Asleep(Reason(5)))]);
+        let threads = Snapshot::from([(b, holder), (a, asleep(5).into())]);
         analysis.snapshot(1, &threads, (0, 100_000), false);
-        let found = analysis.report(0).sites[0].holder;
-        assert_eq!((found.preempted, found.total()), (preempted, 100_000));
+        let found = at(&analysis.report(0), '\u{1}').holder;
+        assert_eq!((found.of(State::Preempted), found.total()), (preempted, 100_000));
     }
 }
 
+/// A thread that is woken and finds that another has taken the lock waits on: one stall. The thief
+/// is who releases the lock next.
 #[test]
-fn the_verdict_follows_the_largest_part() {
-    let cure = |trace: &str| Verdict::new(&report(&events(trace)), |_| Class::Lock).cure;
-    assert_eq!(cure(PREEMPTED), Cure::GiveProcessors);
-    assert_eq!(cure(&PREEMPTED.replace("A|", "A/")), Cure::RaiseQuota);
-    assert_eq!(cure(&PREEMPTED.replace("A|", "A-5")), Cure::DontSleepInside);
-    assert_eq!(cure(&PREEMPTED.replace("30 A|\n    70 A>", "")), Cure::ShortenSection);
-    assert_eq!(cure("0 A+ B+\n10 A~ B~"), Cure::LeaveLocks);
-    // Threads that were there already, and of which nothing was seen, say nothing of locks.
-    let mut asleep = Analysis::new(Limits::default());
-    let born = What::Born { process: 1, runs: false };
-    asleep.event(Event { at_ns: 0, thread: 1, what: born });
-    asleep.event(Event { at_ns: 1000, thread: 1, what: What::Exit });
-    assert_eq!(Verdict::new(&asleep.report(1000), |_| Class::Lock).cure, Cure::LookCloser);
-    let late = "0 A+ B+\n10 B?x B-0\n20 A^x B!A A,\n90 B> B.\n91 A~ B~";
-    assert_eq!(cure(late), Cure::WakeSooner);
-    let work = Verdict::new(&report(&events(PREEMPTED)), |_| Class::Work);
-    assert_eq!((work.cure, work.lock_share), (Cure::LeaveLocks, 0.0));
+fn sleeps_for_one_lock_are_one_stall() {
+    let trace = "
+        0 A+ B+ N+
+        10 B?x B-0
+        20 A^x B!A A,
+        25 B> B.
+        26 B?x B-0
+        40 N^x B!N N,
+        41 B> B.
+        50 B^x";
+    let mut all = events(trace);
+    for Event { what, .. } in &mut all {
+        if let What::Wait { is_lock, .. } = what {
+            *is_lock = true;
+        }
+    }
+    let row = at(&report(&all), 'x');
+    assert_eq!((row.waits, row.longest_ns, row.lost), (1, 31_000, 1));
+    // A: 10, N: from 20 on. Of the late microsecond at the end, half is another thief's.
+    assert_eq!(row.holder.of(State::Running), 10_000 + 20_000 + 500);
+    assert_eq!(row.holder.total(), row.waited_ns);
+    assert_eq!(row.enders.keys().map(|(thread, _)| *thread).collect::<Vec<_>>(), [u32::from(b'N')]);
+}
+
+/// All time of threads is in a state, and all sleep is in a row.
+#[test]
+fn sleeps_have_places_and_those_who_end_them() {
+    let mut all = events("0 A+ B+\n10 A> B-5\n60 B!A B>\n70 B-6\n90 B> A~ B~");
+    for Event { what, .. } in &mut all {
+        match what {
+            What::Out(State::Asleep(_, site)) => *site = Site(3),
+            What::Woken { site, .. } => *site = Site(4),
+            _ => {}
+        }
+    }
+    let found = report(&all);
+    let row = &found.rows[0];
+    assert_eq!((row.key.reason, row.key.site, row.waited_ns), (Some(Reason(5)), Site(3), 50_000));
+    assert_eq!(row.enders[&(u32::from(b'A'), Site(4))], (1, 50_000));
+    assert_eq!(found.rows[1].key.reason, Some(Reason(6)));
+    let slept: u64 = found.rows.iter().map(|row| row.waited_ns).sum();
+    assert_eq!((slept, found.time.of(State::asleep())), (70_000, 70_000));
+    assert_eq!(found.time.total(), 180_000);
+}
+
+/// Looks find some sleeps, and each stands for those since the look before it.
+#[test]
+fn looks_at_sleeps_stand_for_those_in_between() {
+    let mut all = events("0 A+");
+    let event = |at_ns, what| Event { at_ns, thread: u32::from(b'A'), what };
+    // Sleeps of 1 ms; of each fifth one a look knows the reason.
+    for round in 0..500 {
+        let at_ns = round * 2_000_000;
+        all.push(event(at_ns, What::In));
+        all.push(event(at_ns + 1_000_000, What::Out(State::asleep())));
+        if round % 5 == 0 {
+            let reason = Reason(if round % 2 == 0 { 1 } else { 2 });
+            all.push(event(at_ns + 1_500_000, What::Sleeps(reason, Site(3), 10_000_000)));
+        }
+    }
+    all.push(event(1_000_000_000, What::In));
+    let found = report(&all);
+    for reason in [1, 2] {
+        let of = |row: &&Row| row.key.reason == Some(Reason(reason));
+        let row = found.rows.iter().find(of).unwrap();
+        assert!(row.waited_ns.abs_diff(250_000_000) < 1_000_000, "{}", row.waited_ns);
+        assert!(row.waits.abs_diff(250) < 5, "{}", row.waits);
+    }
+    let slept: u64 = found.rows.iter().map(|row| row.waited_ns).sum();
+    assert_eq!(slept, found.time.of(State::asleep()));
+}
+
+/// All are woken, and all but one find nothing to do.
+#[test]
+fn a_crowd_that_is_woken_for_nothing_is_counted() {
+    let mut all = events("0 A+ B+ C+");
+    for round in 1..=9 {
+        let trace = format!(
+            "{0}0 B?x B-0 C?x C-0\n{0}1 A^x B!A C!A A,\n{0}2 B> B.\n{0}3 B?y B-0 C> C.\n{0}4 C^y B!C C,\n{0}5 B> B.",
+            round
+        );
+        all.extend(events(&trace));
+    }
+    for Event { what, .. } in &mut all {
+        if let What::Wake { lock, how } = what {
+            how.all = *lock == u64::from(b'x');
+        }
+    }
+    let row = at(&report(&all), 'x');
+    assert_eq!((row.waits, row.in_crowd, row.for_nothing), (18, 18, 8));
 }
 
 /// Every nanosecond of a wait is in one part, whatever comes.
@@ -477,13 +584,16 @@ fn parts_add_up_to_the_waits() {
         let (thread, lock) = (u32::try_from(next(5)).unwrap(), next(3));
         let what = match next(10) {
             0 => What::In,
-            1 => What::Out(Off::Preempted),
-            2 => What::Out(Off::Throttled),
-            3 | 4 => What::Out(Off::Blocked(Reason(1))),
-            5 => What::Woken { by: u32::try_from(next(5)).unwrap() },
-            6 => What::Wait { lock, site: Site(1) },
+            1 => What::Out(State::Preempted),
+            2 => What::Out(State::Throttled),
+            3 | 4 => What::Out(asleep(1)),
+            5 => What::Woken { by: u32::try_from(next(5)).unwrap(), site: Site(0) },
+            6 => What::Wait { lock, site: Site(1), is_lock: next(2) == 0 },
             7 => What::WaitEnd,
-            8 => What::Wake { lock, by_reader: next(2) == 0 },
+            8 => {
+                let by_reader = next(2) == 0;
+                What::Wake { lock, how: Wakes { by_reader, ..Wakes::default() } }
+            }
             _ => What::WakeEnd,
         };
         analysis.event(Event { at_ns, thread, what });
@@ -492,9 +602,13 @@ fn parts_add_up_to_the_waits() {
         }
     }
     let found = analysis.report(0);
-    assert!(found.sites.iter().map(|site| site.waits).sum::<u64>() > 1000);
-    for site in &found.sites {
-        assert_eq!(site.holder.total(), site.waited_ns, "{:?}", site.key);
+    assert!(found.rows.iter().map(|row| row.waits).sum::<u64>() > 1000);
+    for row in waits(&found) {
+        assert_eq!(row.holder.total(), row.waited_ns, "{:?}", row.key);
     }
-    assert_eq!(found.time.total(), 5 * at_ns);
+    let slept: u64 =
+        found.rows.iter().filter(|row| row.key.reason.is_some()).map(|row| row.waited_ns).sum();
+    assert_eq!(slept, found.time.of(State::asleep()));
+    let all: u64 = found.time.total();
+    assert_eq!(all, 5 * at_ns);
 }

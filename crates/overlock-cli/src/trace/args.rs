@@ -33,7 +33,7 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) top: usize,
 
-    /// Print JSON Lines instead of text; the program's standard output becomes standard error
+    /// Write JSON Lines instead of text
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -69,7 +69,7 @@ pub(crate) enum Wanted {
     Looks,
 }
 
-impl From<Wanted> for overlock_tracer::Wanted {
+impl From<Wanted> for overlock_trace::Wanted {
     fn from(wanted: Wanted) -> Self {
         match wanted {
             Wanted::Auto => Self::Auto,
@@ -89,8 +89,10 @@ Examples:
 
 As root, or with CAP_PERFMON, every wait is seen; otherwise those in the C library's calls are,
 or threads are looked at, often.
+The report goes to standard error; with --pid, to standard output.
 Ctrl-C ends the watching; what was seen is printed.
-Exit codes: 0 fine, 2 could not run or write.";
+Exit codes: those of the program (128 + n if it was killed by signal n), 125 could not run or write,
+130 interrupted; with --pid 0, 2 and 130.";
 
 fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(char::is_alphabetic);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What was found, and what to do about it, in a sentence or two.
 
-use overlock_trace::{Class, Cure, share};
-use overlock_tracer::{Finding, Findings};
+use crate::units;
+use overlock_trace::analysis::State;
+use overlock_trace::{Class, Cure, Finding, Findings, Kind, share};
 
 /// Why too little was seen.
 enum Gap {
@@ -21,13 +22,14 @@ enum Gap {
 impl Gap {
     /// Returns the first reason that explains the others.
     fn of(found: &Findings) -> Self {
-        if found.is_secret {
+        let worst = found.of(Class::Lock).into_iter().next();
+        if found.facts.is_secret {
             Gap::Secret
         } else if found.is_unseen() {
             Gap::Unseen
-        } else if found.misses_all() {
+        } else if found.misses_all() || worst.is_some_and(|one| one.row.looked.is_some()) {
             Gap::Missed
-        } else if found.is_by_looks {
+        } else if found.facts.is_by_looks {
             Gap::ByLooks
         } else {
             Gap::Unknown
@@ -44,19 +46,56 @@ pub(super) fn percent(share: f64) -> String {
     }
 }
 
-/// Returns the share of the time waited for locks, and the largest part of it, in words.
+/// The place where most of the time of a class was spent.
+struct Worst {
+    what: String,
+    place: String,
+    share: String,
+    finding: Option<Finding>,
+}
+
+fn worst(found: &Findings, finding: Option<Finding>) -> Worst {
+    let total = found.report.time.total();
+    let (what, place, ns) = match &finding {
+        Some(one) => (one.what.clone(), one.path(), one.row.waited_ns),
+        None => ("something".into(), "?".into(), 0),
+    };
+    Worst { what, place, share: percent(share(ns, total)), finding }
+}
+
+fn worst_of(found: &Findings, class: Class) -> Worst {
+    worst(found, found.of(class).into_iter().next())
+}
+
+/// Returns what costs the most time, and where, in words.
 pub(super) fn diagnosis(found: &Findings) -> String {
     let (verdict, time) = (&found.verdict, &found.report.time);
     if time.total() == 0 {
         return "The program ended before anything could be seen, so there is nothing to say."
             .into();
     }
+    let of = |state| percent(share(time.of(state), time.total()));
     let waited = percent(verdict.lock_share);
     let holder = &verdict.holder;
-    let (ns, meanwhile) = match verdict.cure {
-        Cure::LeaveLocks => {
+    let lock = worst_of(found, Class::Lock);
+    let (state, meanwhile) = match verdict.cure {
+        Cure::NothingToDo => {
             return format!(
-                "Not a lock problem: {waited} of all thread time was spent waiting for locks."
+                "Not a lock problem: threads were busy with work, for {} of all thread time on \
+                 processors and for {} waiting for one; {waited} was spent waiting for locks.",
+                of(State::Running),
+                of(State::Preempted)
+            );
+        }
+        Cure::FindWork => {
+            let work = worst_of(found, Class::Work);
+            return format!(
+                "Threads wait for something to do: {} of all thread time, most at {} ({}, {}). {waited} \
+                 was spent waiting for locks.",
+                percent(verdict.work_share),
+                work.place,
+                work.what,
+                work.share
             );
         }
         Cure::StopSpinning => {
@@ -66,14 +105,66 @@ pub(super) fn diagnosis(found: &Findings) -> String {
                 percent(verdict.spin_share)
             );
         }
-        Cure::ShortenSection => (holder.running, "while the holder ran"),
-        Cure::GiveProcessors => (holder.preempted, "while the holder had no processor"),
-        Cure::RaiseQuota => (holder.throttled, "while the holder's CPU quota was spent"),
-        Cure::DontSleepInside => (holder.blocked, "while the holder slept itself"),
-        Cure::WakeSooner => (holder.free, "while the lock was free and its next holder late"),
+        Cure::Unblock => {
+            let outside = worst_of(found, Class::Outside);
+            return format!(
+                "{} of all thread time was spent waiting for what is outside of the program, most \
+                 at {} ({}, {}).",
+                percent(verdict.outside_share),
+                outside.place,
+                outside.what,
+                outside.share
+            );
+        }
+        Cure::StopPolling => {
+            let polls = worst(found, found.polls().cloned());
+            let row = polls.finding.as_ref().map(|one| &one.row);
+            let each = row.map_or(0, |row| row.waited_ns / row.waits.max(1));
+            return format!(
+                "Threads look for something, and sleep before they look again: {} of all thread \
+                 time at {}, {} at a time.",
+                polls.share,
+                polls.place,
+                units::time(each as f64)
+            );
+        }
+        Cure::WakeOne => {
+            let crowd = worst(found, found.crowd().cloned());
+            let row = crowd.finding.as_ref().map(|one| &one.row);
+            let (waits, none) = row.map_or((0, 0), |row| (row.waits, row.for_nothing));
+            return format!(
+                "All threads that wait at {} are woken at once, and {} of {} times there was nothing \
+                 to do for the one that woke.",
+                crowd.place,
+                units::count(none as f64),
+                units::count(waits as f64)
+            );
+        }
+        Cure::GiveProcessors
+            if verdict.lock_share < share(time.of(State::Preempted), time.total()) =>
+        {
+            return format!(
+                "Threads lack processors: for {} of all thread time they could run and had none; \
+                 {waited} was spent waiting for locks.",
+                of(State::Preempted)
+            );
+        }
+        Cure::RaiseQuota => {
+            return format!(
+                "The CPU quota of the program's group is spent: for {} of all thread time threads \
+                 could run and were stopped; {waited} was spent waiting for locks, {} of that while \
+                 the holder was stopped.",
+                of(State::Throttled),
+                percent(share(holder.of(State::Throttled), holder.total()))
+            );
+        }
         Cure::LetWritersPass => {
-            let behind = found.waits.iter().map(|one| one.behind_readers_ns).sum();
-            (behind, "by writers while readers took turns")
+            let behind: u64 = found.rows.iter().map(|one| one.behind_readers_ns).sum();
+            return format!(
+                "{waited} of all thread time was spent waiting for locks; {} of that by writers \
+                 while readers took turns.",
+                percent(share(behind, holder.total()))
+            );
         }
         Cure::LookCloser => match Gap::of(found) {
             Gap::Secret => {
@@ -85,50 +176,74 @@ pub(super) fn diagnosis(found: &Findings) -> String {
                 return format!(
                     "Nothing was seen of threads for {} of their time: they slept, or ran, all \
                      the while.",
-                    percent(share(time.unknown, time.total()))
+                    of(State::Unknown)
                 );
             }
-            Gap::Missed => {
+            _ if verdict.lock_share == 0.0 => {
+                let unknown =
+                    Finding::together(found.rows.iter().filter(|one| one.kind == Kind::Unknown));
+                let unknown = worst(found, unknown.into_iter().next());
                 return format!(
-                    "{waited} of all thread time was spent waiting for locks, as far as was seen; \
-                     for {} threads slept in futexes by calls of their own.",
-                    percent(found.unseen_share)
+                    "What threads slept for is not known for {} of all thread time; no wait for a \
+                     lock was seen.",
+                    unknown.share
                 );
             }
-            Gap::ByLooks | Gap::Unknown => (holder.unknown, "for a holder that is not known"),
+            Gap::Missed | Gap::ByLooks | Gap::Unknown => {
+                (State::Unknown, "for a holder that is not known")
+            }
         },
+        Cure::UnlockFirst | Cure::LeaveRuntime => (largest(found), during(largest(found))),
+        Cure::ShortenSection => (State::Running, during(State::Running)),
+        Cure::GiveProcessors => (State::Preempted, during(State::Preempted)),
+        Cure::DontSleepInside => (State::asleep(), during(State::asleep())),
+        Cure::WakeSooner => (State::Late, during(State::Late)),
     };
-    let part = percent(share(ns, holder.total()));
-    format!("{waited} of all thread time was spent waiting for locks; {part} of that {meanwhile}.")
+    let part = percent(share(holder.of(state), holder.total()));
+    format!(
+        "{waited} of all thread time was spent waiting for locks, most at {} ({}, {}); {part} of it \
+         {meanwhile}.",
+        lock.place, lock.what, lock.share
+    )
+}
+
+/// Returns what holders did for most of the time.
+fn largest(found: &Findings) -> State {
+    let all = [
+        State::Running,
+        State::Preempted,
+        State::Throttled,
+        State::asleep(),
+        State::Late,
+        State::Unknown,
+    ];
+    let holder = &found.verdict.holder;
+    all.into_iter().max_by_key(|state| holder.of(*state)).unwrap_or(State::Unknown)
+}
+
+fn during(state: State) -> &'static str {
+    match state {
+        State::Running => "while the holder ran",
+        State::Preempted => "while the holder had no processor",
+        State::Throttled => "while the holder's CPU quota was spent",
+        State::Asleep(..) | State::Waiting(..) => "while the holder slept itself",
+        State::Late => "while the next holder was late: the lock was free, or held by others",
+        State::Unknown => "for a holder that is not known",
+    }
 }
 
 /// Says what to do.
 pub(super) fn advice(found: &Findings) -> String {
-    let locks = Finding::together(found.waits.iter().filter(|one| one.class == Class::Lock));
-    let worst = locks.first();
-    let place = worst.map_or("the lock", |one| &one.place);
+    let lock = worst_of(found, Class::Lock);
+    let place = &lock.place;
     match found.verdict.cure {
-        Cure::LeaveLocks => {
-            let starved = share(found.report.time.preempted, found.report.time.total());
-            let processors = match starved > 0.1 {
-                true => " Threads lack processors: fewer threads, or more processors.",
-                false => "",
-            };
-            format!("Another lock would change next to nothing.{processors}")
-        }
-        Cure::ShortenSection => format!(
-            "Do less under the lock at {place}, or split it: no other lock makes its sections \
-             shorter."
-        ),
-        Cure::GiveProcessors => format!(
-            "The holders of {place} lose their processor inside the section. Use no more threads \
-             than processors, or try: overlock compare -- PROGRAM"
-        ),
-        Cure::RaiseQuota => "Raise the CPU quota of the program's group, or start fewer threads: \
-                             no lock helps while the whole group is stopped."
-            .into(),
+        Cure::NothingToDo => "Nothing to do here about waiting: make the work itself less.".into(),
+        Cure::FindWork => idle(found),
+        Cure::ShortenSection => format!("Do less under the lock at {place}{}", split(found)),
+        Cure::GiveProcessors => processors(found, place),
+        Cure::RaiseQuota => quota(found),
         Cure::DontSleepInside => {
-            let inside = worst.and_then(|one| one.blocked_in.first());
+            let inside = lock.finding.as_ref().and_then(|one| one.slept_in.first());
             let inside = inside.map(|(what, _)| format!(" ({what})")).unwrap_or_default();
             format!("The holders of {place} sleep inside the section{inside}: move that out of it.")
         }
@@ -140,8 +255,19 @@ pub(super) fn advice(found: &Findings) -> String {
         ),
         Cure::WakeSooner => format!(
             "The lock at {place} is handed to threads that first have to be woken. A lock whose \
-             waiters stay awake for a moment avoids that; try: overlock compare -- PROGRAM"
+             waiters stay awake for a moment avoids that{}",
+            try_compare(found)
         ),
+        Cure::WakeOne => {
+            "Wake one thread for each task (pthread_cond_signal, notify_one) instead of \
+                          all of them."
+                .into()
+        }
+        Cure::UnlockFirst => format!(
+            "Threads are woken at {place} while the mutex is held that they need to go on: unlock it \
+             before you signal, or do less between the two."
+        ),
+        Cure::LeaveRuntime => runtime(&lock),
         Cure::StopSpinning => {
             let place = found.loops.first().map_or("?", |one| &one.place);
             let starved: u64 = found.loops.iter().map(|one| one.while_others_starved).sum();
@@ -152,26 +278,125 @@ pub(super) fn advice(found: &Findings) -> String {
                 percent(share(starved, all))
             )
         }
-        Cure::LookCloser => closer(&Gap::of(found)).into(),
+        Cure::Unblock => {
+            let outside = worst_of(found, Class::Outside);
+            let ender = outside.finding.and_then(|one| one.enders.into_iter().next());
+            let by = ender.map(|(who, _)| format!(", most often by {who}")).unwrap_or_default();
+            format!(
+                "Hold it for shorter times, take it less often, or do without it: {} is ended{by}.",
+                outside.what
+            )
+        }
+        Cure::StopPolling => "If they wait for another thread, a lock, a condition variable or a \
+                              futex tells at once; a sleep tells late and costs processor time."
+            .into(),
+        Cure::LookCloser => closer(found),
     }
 }
 
+/// Says how a lock can be split.
+fn split(found: &Findings) -> String {
+    let locks = found.of(Class::Lock);
+    let Some(worst) = locks.first() else { return ".".into() };
+    let address = worst.locks.first().filter(|_| worst.locks.len() == 1);
+    let callers = locks.iter().filter(|one| address.is_some_and(|lock| one.locks.contains(lock)));
+    match callers.count() {
+        0..=2 => ", or split it: no other lock makes its sections shorter.".into(),
+        count => format!(
+            ", or split it: one lock is taken at {count} places here, and no other lock makes its \
+             sections shorter."
+        ),
+    }
+}
+
+fn processors(found: &Findings, place: &str) -> String {
+    let (threads, processors) = (found.report.threads, found.facts.processors);
+    let fewer = match processors {
+        0 => "Use no more threads than processors".to_owned(),
+        count => format!("{threads} threads share {count} processors: use no more than that"),
+    };
+    let holders = share(found.verdict.holder.of(State::Preempted), found.verdict.holder.total());
+    if found.verdict.lock_share > 0.05 && holders > 0.2 {
+        return format!(
+            "The holders of {place} lose their processor inside the section. {fewer}{}",
+            try_compare(found)
+        );
+    }
+    format!("{fewer}, or find out what else runs.")
+}
+
+/// Another lock can be tried where it can be preloaded.
+fn try_compare(found: &Findings) -> &'static str {
+    match found.facts.can_preload {
+        true => "; try: overlock compare -- PROGRAM",
+        false => ".",
+    }
+}
+
+fn quota(found: &Findings) -> String {
+    let threads = found.report.threads;
+    let quota = found.facts.quota.map(|cpus| format!(" ({} CPUs)", units::three(cpus)));
+    format!(
+        "Raise the quota of the program's group{}, or start no more threads than it pays for; there \
+         were {threads} (GOMAXPROCS, OMP_NUM_THREADS, -XX:ActiveProcessorCount). No lock helps while \
+         the whole group is stopped.",
+        quota.unwrap_or_default()
+    )
+}
+
+fn runtime(lock: &Worst) -> String {
+    match lock.finding.as_ref().map(|one| one.kind) {
+        Some(Kind::Gil) => {
+            "One thread at a time runs Python code. Use processes, do the work in code \
+                            that releases the GIL, or a build without it; no lock can be exchanged."
+                .into()
+        }
+        Some(Kind::Gvl) => {
+            "One thread at a time runs Ruby code. Use processes or Ractors, or fewer \
+                            threads; no lock can be exchanged."
+                .into()
+        }
+        Some(Kind::Libc) => format!(
+            "The lock is the C library's own ({}): call that function less often from {}, or another \
+             one that takes no lock.",
+            lock.what, lock.place
+        ),
+        _ => format!("The lock is the runtime's own: do less of what takes it, at {}.", lock.place),
+    }
+}
+
+fn idle(found: &Findings) -> String {
+    if let Some(runtime) = found.facts.hides {
+        return format!(
+            "{runtime} lets its own threads wait where no system call tells of it, so locks between \
+             them are not seen here: use its own profile of locks, too."
+        );
+    }
+    "Another lock would change next to nothing: find out why there is no work, or start fewer threads."
+        .into()
+}
+
 /// Says how to see more.
-fn closer(gap: &Gap) -> &'static str {
-    match gap {
+fn closer(found: &Findings) -> String {
+    let told = match Gap::of(found) {
         Gap::Secret => "Run this as root, or as the program's user.",
         Gap::Unseen => {
             "A thread is first seen when it gets or loses a processor: watch for longer, if the \
              program runs for longer."
         }
         Gap::Missed => {
-            "A preloaded library does not see these waits. Look at the threads instead: overlock \
-             trace --source looks"
+            "A preloaded library does not see who holds these locks. Run this as root, or try: \
+             overlock trace --source looks"
         }
-        Gap::ByLooks => {
+        Gap::ByLooks if found.facts.can_preload => {
             "Looks know the holders of the GNU C library's mutexes only. Other sources know more: \
              run this as root, or start the program with --source preload."
         }
+        Gap::ByLooks => {
+            "Looks know the holders of the GNU C library's mutexes only: run this as root to know \
+             more."
+        }
         Gap::Unknown => "Watch for longer, or give the program debug information.",
-    }
+    };
+    told.into()
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `overlock trace`: why do a program's threads wait?
 //!
-//! `overlock-tracer` watches them and finds names, `overlock-trace` attributes their waits; here
-//! the program is started, and the findings are told.
+//! `overlock-trace` watches them and says why; here the program is started, and the findings are
+//! told. A program keeps its standard output and its exit code, so the report goes to standard
+//! error.
 
 mod args;
 mod diagnosis;
@@ -20,14 +21,26 @@ use anyhow::{Context, Result, bail};
 use overlock_programs::Child;
 use overlock_programs::{self as launch, Ended, Plan, Unpacked, find};
 use overlock_results::row::Row;
-use overlock_tracer::{Files, LIBRARY, Needs, Opened, Session, Start, folded};
-use std::fs::File;
-use std::os::fd::AsFd;
+use overlock_trace::{Files, LIBRARY, Needs, Opened, Session, Start, folded};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+/// The exit code if a program can't be traced: its own codes are others, as `timeout` and `env`
+/// have it.
+const FAILED: u8 = 125;
+
 /// Runs the sub-command.
 pub(crate) fn main(args: &TraceArgs) -> Result<Outcome> {
+    match trace(args) {
+        Err(error) if args.pid.is_none() => {
+            output::complain(&format!("overlock: {error:#}"));
+            Ok(Outcome::Code(FAILED))
+        }
+        done => done,
+    }
+}
+
+fn trace(args: &TraceArgs) -> Result<Outcome> {
     if !Path::new("/proc/self").exists() {
         bail!(
             "/proc is not mounted, and trace reads there which threads a program has and what code \
@@ -35,6 +48,9 @@ pub(crate) fn main(args: &TraceArgs) -> Result<Outcome> {
         );
     }
     let mut sink = Sink::open(args.json, args.out.as_deref())?;
+    if args.pid.is_none() {
+        sink = sink.on_stderr();
+    }
     interrupt::watch()?;
     if let Some(pid) = args.pid {
         can_be_watched(pid)?;
@@ -85,17 +101,22 @@ pub(crate) fn main(args: &TraceArgs) -> Result<Outcome> {
         text.as_ref().map_or(Ok(()), |text| write(file, text))?;
     }
     sink.people(&show::text(found, args.top))?;
-    match (ended, program) {
-        (None, Some(mut program)) if !interrupt::seen() => {
-            output::complain("overlock: the watching has ended, and the program goes on");
-            while !interrupt::seen() && program.wait(Duration::from_millis(100))?.is_none() {}
+    let mut ended = ended;
+    if let (None, Some(program)) = (&ended, &mut program)
+        && !interrupt::seen()
+    {
+        output::complain("overlock: the watching has ended, and the program goes on");
+        while !interrupt::seen() && ended.is_none() {
+            let exit = program.wait(Duration::from_millis(100))?;
+            ended = exit.map(|exit| exit.status.into());
         }
-        (Some(end), _) if end != Ended::Code(0) => {
-            output::complain(&format!("overlock: the program {end}"));
-        }
-        _ => {}
     }
-    sink.end(Outcome::Fine)
+    sink.end(match ended {
+        _ if interrupt::seen() => Outcome::Interrupted,
+        None => Outcome::Fine,
+        Some(Ended::Code(code)) => Outcome::Code(u8::try_from(code).unwrap_or(u8::MAX)),
+        Some(Ended::Signal(signal)) => Outcome::Code(u8::try_from(128 + signal).unwrap_or(u8::MAX)),
+    })
 }
 
 /// Whether a timeline of this name is for the Firefox Profiler.
@@ -148,12 +169,7 @@ fn has_ended(pid: u32) -> bool {
 
 fn plan(args: &TraceArgs) -> Result<Plan> {
     let (program, rest) = args.command.split_first().context("no program was given")?;
-    let mut plan = Plan::new(find(program)?, rest.to_vec());
-    if args.json {
-        let stderr = std::io::stderr().as_fd().try_clone_to_owned();
-        plan.streams[1] = Some(File::from(stderr.context("can't copy standard error")?));
-    }
-    Ok(plan)
+    Ok(Plan::new(find(program)?, rest.to_vec()))
 }
 
 /// Lets the program load the library that tells of its waits.

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What was found, as records for programs.
 
-use super::diagnosis::diagnosis;
+use super::diagnosis::{advice, diagnosis};
 use overlock_results::row::TimelineRow;
-use overlock_trace::{Class, HolderNs};
-use overlock_tracer::{Finding, Findings, Stint, Window};
+use overlock_trace::analysis::Times;
+use overlock_trace::{Class, Finding, Findings, Stint, Window};
 use serde_json::{Value, json};
 
-/// Returns the records: the summary first, then each lock, and each loop.
+/// Returns the records: the summary first, then each place, and each loop.
 pub(crate) fn rows(found: &Findings, source: &str) -> Vec<Value> {
     let mut rows = vec![summary(found, source)];
-    rows.extend(found.waits.iter().map(wait));
+    rows.extend(found.rows.iter().map(row));
     rows.extend(found.loops.iter().map(|one| {
         json!({
             "kind": "trace-loop",
@@ -26,61 +26,71 @@ pub(crate) fn rows(found: &Findings, source: &str) -> Vec<Value> {
 }
 
 fn summary(found: &Findings, source: &str) -> Value {
-    let time = &found.report.time;
     json!({
         "kind": "trace-summary",
         "source": source,
         "diagnosis": diagnosis(found),
+        "advice": advice(found),
         "cure": found.verdict.cure.name(),
         "threads": found.report.threads,
         "elapsed_ns": found.report.elapsed_ns,
         "lock_share": found.verdict.lock_share,
+        "outside_share": found.verdict.outside_share,
         "work_share": found.verdict.work_share,
         "spin_share": found.verdict.spin_share,
-        "holder_ns": holder(&found.verdict.holder),
-        "thread_ns": {
-            "running": time.running,
-            "preempted": time.preempted,
-            "throttled": time.throttled,
-            "blocked": time.blocked,
-            "waiting": time.waiting,
-            "unknown": time.unknown,
-        },
+        "holder_ns": times(&found.verdict.holder),
+        "thread_ns": times(&found.report.time),
         "samples": found.report.samples,
-        "lost": found.lost,
+        "lost": found.facts.lost,
         "unkept": found.report.unkept,
+        "cost": found.facts.cost,
     })
 }
 
-fn wait(one: &Finding) -> Value {
-    let waits = &one.waits;
-    let blocked: Vec<Value> =
-        one.blocked_in.iter().map(|(what, ns)| json!({"in": what, "ns": ns})).collect();
+/// Returns the record of what threads slept for at a place.
+fn row(one: &Finding) -> Value {
+    let row = &one.row;
+    let said = |all: &[(String, u64)], key: &str| -> Vec<Value> {
+        all.iter().map(|(what, ns)| json!({key: what, "ns": ns})).collect()
+    };
     let locks: Vec<String> = one.locks.iter().take(16).map(|lock| format!("{lock:#x}")).collect();
+    let quantile = |quantile| row.wait_ns.value_at_quantile(quantile).min(row.longest_ns);
     json!({
-        "kind": if one.class == Class::Lock { "trace-lock" } else { "trace-work" },
+        "kind": match one.class {
+            Class::Lock => "trace-lock",
+            Class::Outside => "trace-outside",
+            Class::Work => "trace-work",
+        },
         "pid": one.process,
         "type": one.kind.name(),
+        "what": one.what,
         "where": one.place,
+        "callers": one.callers,
         "locks": locks,
         "locks_count": one.locks.len(),
-        "waits": waits.waits,
-        "waited_ns": waits.waited_ns,
+        "waits": row.waits,
+        "waited_ns": row.waited_ns,
+        "is_estimate": row.looked.is_some(),
         "wait_ns": {
-            "p50": waits.wait_ns.value_at_quantile(0.5),
-            "p99": waits.wait_ns.value_at_quantile(0.99),
-            "p999": waits.wait_ns.value_at_quantile(0.999),
-            "max": waits.longest_ns,
+            "p50": quantile(0.5),
+            "p99": quantile(0.99),
+            "p999": quantile(0.999),
+            "max": row.longest_ns,
         },
-        "longest_thread": waits.longest_thread,
+        "longest_thread": row.longest_thread,
+        "longest_thread_name": one.longest_thread,
         "hold_ns": {
-            "seen": waits.hold_ns.len(),
-            "p50": waits.hold_ns.value_at_quantile(0.5),
-            "p999": waits.hold_ns.value_at_quantile(0.999),
+            "seen": row.hold_ns.len(),
+            "p50": row.hold_ns.value_at_quantile(0.5),
+            "p999": row.hold_ns.value_at_quantile(0.999),
         },
-        "holder_ns": holder(&waits.holder),
-        "passed_ns": waits.passed_ns,
-        "blocked_in": blocked,
+        "holder_ns": times(&row.holder),
+        "passed_ns": row.passed_ns,
+        "lost_races": row.lost,
+        "in_crowd": row.in_crowd,
+        "for_nothing": row.for_nothing,
+        "slept_in": said(&one.slept_in, "in"),
+        "ended_by": said(&one.enders, "by"),
     })
 }
 
@@ -106,6 +116,6 @@ pub(crate) fn timeline(window: Window, source: &str) -> TimelineRow {
     }
 }
 
-fn holder(split: &HolderNs) -> Value {
+fn times(split: &Times) -> Value {
     split.named().iter().map(|(name, ns)| ((*name).to_owned(), json!(ns))).collect()
 }

@@ -4,8 +4,8 @@
 use super::diagnosis::{advice, diagnosis, percent};
 use crate::table::Table;
 use crate::units;
-use overlock_trace::{Class, share};
-use overlock_tracer::{Finding, Findings};
+use overlock_trace::analysis::{State, Times};
+use overlock_trace::{Class, Finding, Findings, share};
 
 /// Says what was found; the first line is the diagnosis.
 pub(crate) fn text(found: &Findings, top: usize) -> String {
@@ -14,19 +14,17 @@ pub(crate) fn text(found: &Findings, top: usize) -> String {
     }
     let mut lines = vec![diagnosis(found), advice(found)];
     lines.extend(evidence(found));
-    let of = |class| Finding::together(found.waits.iter().filter(|one| one.class == class));
-    let locks = of(Class::Lock);
+    let rows = Finding::together(&found.rows);
+    if !rows.is_empty() {
+        lines.push("\nWhere threads were off a processor, in parts of all thread time:".into());
+        lines.push(rows_table(found, &rows, top));
+    }
+    let locks = found.of(Class::Lock);
     let locks: Vec<&Finding> = locks.iter().take(top).collect();
     if !locks.is_empty() {
-        lines.push("\nWaits for locks, and what the holder did meanwhile:".into());
+        lines.push("\nWhat the locks' holders did meanwhile, in parts of each wait:".into());
         lines.push(locks_table(&locks));
         lines.extend(locks.iter().filter_map(|one| sleeping(one)));
-    }
-    let work = of(Class::Work);
-    let work: Vec<&Finding> = work.iter().take(top).collect();
-    if !work.is_empty() {
-        lines.push("\nWaits for work, events and threads (not for locks):".into());
-        lines.push(work_table(&work));
     }
     if !found.loops.is_empty() {
         lines.push("\nLoops that wait on a processor:".into());
@@ -39,41 +37,58 @@ pub(crate) fn text(found: &Findings, top: usize) -> String {
 fn evidence(found: &Findings) -> Vec<String> {
     let time = &found.report.time;
     let total = time.total();
-    let part = |ns| percent(share(ns, total));
+    let part = |state| percent(share(time.of(state), total));
+    let verdict = &found.verdict;
     let mut lines = vec![format!(
-        "{} threads, {} s: {} on processors, {} able to run without one, {} without quota, {} waiting \
-         for locks, {} for work, {} asleep otherwise, {} unseen.",
+        "{} {}, {} s: {} on processors, {} able to run without one, {} without quota; asleep {} for \
+         locks, {} for what is outside, {} for work; {} unseen.",
         found.report.threads,
+        if found.report.threads == 1 { "thread" } else { "threads" },
         units::three(found.report.elapsed_ns as f64 / 1e9),
-        part(time.running),
-        part(time.preempted),
-        part(time.throttled),
-        percent(found.verdict.lock_share),
-        percent(found.verdict.work_share),
-        part(time.blocked),
-        part(time.unknown),
+        part(State::Running),
+        part(State::Preempted),
+        part(State::Throttled),
+        percent(verdict.lock_share),
+        percent(verdict.outside_share),
+        percent(verdict.work_share),
+        part(State::Unknown),
     )];
-    if found.stopped_ns > time.throttled + found.report.elapsed_ns / 20 {
+    if found.facts.stopped_ns > time.of(State::Throttled) + found.report.elapsed_ns / 20 {
         lines.push(format!(
             "By the kernel's account, a CPU quota has stopped threads of the program's group for {}; \
              what is not in that column counts as able to run without a processor.",
-            units::time(found.stopped_ns as f64)
+            units::time(found.facts.stopped_ns as f64)
         ));
     }
-    if found.lost > 0 {
+    if found.facts.lost > 0 {
         lines.push(format!(
             "Events were lost {} times, because there were too many; what they hid counts as unknown.",
-            found.lost
+            found.facts.lost
+        ));
+    }
+    if found.facts.cost > 0.0 {
+        let warning = match found.facts.cost > MUCH {
+            true => ": the program was slower than without, and its shares may be others",
+            false => "",
+        };
+        lines.push(format!(
+            "Tracing took {} of the processors' time{warning}.",
+            percent(found.facts.cost)
         ));
     }
     lines
 }
 
+/// Above this part of the processor time, tracing changes what it sees.
+const MUCH: f64 = 0.05;
+
 /// Names one lock by its address, and several by their number.
 pub(crate) fn lock_name(finding: &Finding) -> String {
     let name = match (finding.locks.len(), finding.locks.first()) {
-        (1, Some(address)) if *address > 0 => format!("{} {address:#x}", finding.kind.name()),
-        (count, _) => format!("{count} x {}", finding.kind.name()),
+        (0, _) => finding.what.clone(),
+        (1, Some(address)) if *address > 0 => format!("{} {address:#x}", finding.what),
+        (1, _) => finding.what.clone(),
+        (count, _) => format!("{count} x {}", finding.what),
     };
     match finding.processes {
         1 => name,
@@ -81,93 +96,131 @@ pub(crate) fn lock_name(finding: &Finding) -> String {
     }
 }
 
-/// Cuts a place so that a row fits into a terminal: its end names the function and the line.
-fn cut(place: &str) -> String {
-    const WIDEST: usize = 40;
-    let length = place.chars().count();
-    match length > WIDEST {
-        true => format!("..{}", place.chars().skip(length + 2 - WIDEST).collect::<String>()),
-        false => place.to_owned(),
+/// Cuts a text so that a row fits into a terminal; a place is known by its beginning.
+fn cut(text: &str, widest: usize) -> String {
+    match text.chars().count() > widest {
+        true => format!("{}..", text.chars().take(widest - 2).collect::<String>()),
+        false => text.to_owned(),
     }
 }
 
-fn locks_table(locks: &[&Finding]) -> String {
-    let mut table = Table::new(&[
-        "where",
-        "lock",
-        "waits",
-        "waited",
-        "p50",
-        "p99.9",
-        "longest",
-        "ran",
-        "preempted",
-        "throttled",
+const PLACE: usize = 56;
+const WHAT: usize = 34;
+
+fn rows_table(found: &Findings, rows: &[Finding], top: usize) -> String {
+    let total = found.report.time.total();
+    let mut table =
+        Table::new(&["where", "for", "share", "time", "stalls", "longest", "thread", "ended by"]);
+    for one in rows.iter().take(top) {
+        let is_unknown = one.place == "?" && one.enders.is_empty();
+        table.row(vec![
+            if is_unknown {
+                "not seen by looks, or too short".into()
+            } else {
+                cut(&one.path(), PLACE)
+            },
+            cut(&one.what, WHAT),
+            percent(share(one.row.waited_ns, total)),
+            units::time(one.row.waited_ns as f64),
+            if is_unknown { "-".into() } else { units::count(one.row.waits as f64) },
+            if is_unknown { "-".into() } else { units::time(one.row.longest_ns as f64) },
+            if is_unknown { "-".into() } else { cut(&one.longest_thread, WHAT) },
+            one.enders.first().map_or("-".into(), |(who, _)| cut(who, PLACE)),
+        ]);
+    }
+    let rest: u64 = rows.iter().skip(top).map(|one| one.row.waited_ns).sum();
+    if rest > 0 {
+        let dash = || "-".to_owned();
+        table.row(vec![
+            format!("{} more places", rows.len() - top),
+            dash(),
+            percent(share(rest, total)),
+            units::time(rest as f64),
+            dash(),
+            dash(),
+            dash(),
+            dash(),
+        ]);
+    }
+    table.to_string().trim_end().to_owned()
+}
+
+/// What a holder may do, and the heads of the columns.
+const STATES: [(State, &str); 6] = [
+    (State::Running, "ran"),
+    (State::Preempted, "preempted"),
+    (State::Throttled, "throttled"),
+    (
+        State::Asleep(overlock_trace::analysis::Reason(0), overlock_trace::analysis::Site(0)),
         "slept",
-        "free",
-        "unknown",
-    ]);
+    ),
+    (State::Late, "late"),
+    (State::Unknown, "unknown"),
+];
+
+fn locks_table(locks: &[&Finding]) -> String {
+    let mut heads = vec!["where", "lock", "waits", "waited", "p50", "p99.9", "longest"];
+    heads.extend(STATES.map(|(_, head)| head));
+    let mut table = Table::new(&heads);
     for one in locks {
-        let mut cells = vec![cut(&one.place), lock_name(one)];
+        let mut cells = vec![cut(&one.path(), PLACE), cut(&lock_name(one), WHAT)];
         cells.extend(lengths(one));
-        let total = one.waits.holder.total();
-        cells.extend(one.waits.holder.named().map(|(_, ns)| match ns {
-            0 => "-".into(),
-            _ => percent(share(ns, total)),
-        }));
+        cells.extend(parts(&one.row.holder));
         table.row(cells);
     }
-    table.to_string()
+    table.to_string().trim_end().to_owned()
+}
+
+fn parts(holder: &Times) -> impl Iterator<Item = String> {
+    STATES.into_iter().map(|(state, _)| match holder.of(state) {
+        0 => "-".into(),
+        ns => percent(share(ns, holder.total())),
+    })
 }
 
 fn lengths(one: &Finding) -> [String; 5] {
-    // Looks see no single wait from its beginning to its end.
-    let at = |quantile| match one.waits.wait_ns.len() {
+    // Looks see no single wait from its beginning to its end. The longest is exact, and no other is
+    // longer.
+    let at = |quantile| match one.row.wait_ns.len() {
         0 => "-".into(),
-        _ => units::time(one.waits.wait_ns.value_at_quantile(quantile) as f64),
+        _ => {
+            let ns = one.row.wait_ns.value_at_quantile(quantile).min(one.row.longest_ns);
+            units::time(ns as f64)
+        }
     };
     [
-        units::count(one.waits.waits as f64),
-        units::time(one.waits.waited_ns as f64),
+        units::count(one.row.waits as f64),
+        units::time(one.row.waited_ns as f64),
         at(0.5),
         at(0.999),
-        units::time(one.waits.longest_ns as f64),
+        units::time(one.row.longest_ns as f64),
     ]
 }
 
 /// Says what the holders of a lock slept in, if that matters.
 fn sleeping(one: &Finding) -> Option<String> {
-    let total = one.waits.holder.total();
-    if share(one.waits.holder.blocked, total) < 0.05 {
+    let total = one.row.holder.total();
+    if share(one.row.holder.of(State::asleep()), total) < 0.05 {
         return None;
     }
     let said: Vec<String> = one
-        .blocked_in
+        .slept_in
         .iter()
         .take(3)
         .map(|(what, ns)| format!("{what} {}", percent(share(*ns, total))))
         .collect();
-    Some(format!("Holders of {} slept in: {}.", one.place, said.join("; ")))
-}
-
-fn work_table(work: &[&Finding]) -> String {
-    let mut table = Table::new(&["where", "what", "waits", "waited", "p50", "p99.9", "longest"]);
-    for one in work {
-        let mut cells = vec![cut(&one.place), lock_name(one)];
-        cells.extend(lengths(one));
-        table.row(cells);
-    }
-    table.to_string()
+    let by = one.enders.first().map(|(who, _)| format!(" (most often {who})")).unwrap_or_default();
+    Some(format!("The holders{by} of {} slept in: {}.", one.place, said.join("; ")))
 }
 
 fn loops_table(found: &Findings, top: usize) -> String {
     let mut table = Table::new(&["where", "of CPU time", "while others lacked a CPU"]);
     for one in found.loops.iter().take(top) {
         table.row(vec![
-            cut(&one.place),
+            cut(&one.place, PLACE),
             percent(found.cpu_share(one)),
             percent(share(one.while_others_starved, one.samples)),
         ]);
     }
-    table.to_string()
+    table.to_string().trim_end().to_owned()
 }

@@ -3,9 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use overlock_trace::What::{Born, Exit, In, Out, Sample, Wait, WaitEnd, Wake, WakeEnd, Woken};
-use overlock_trace::{Analysis, Class, Cure, Event, Limits, Off, Reason, Site, Verdict, What};
-use overlock_tracer::{Finding, Findings, Kind, Loop};
+use overlock_trace::analysis::What::{
+    Born, Exit, In, Out, Sample, Wait, WaitEnd, Wake, WakeEnd, Woken,
+};
+use overlock_trace::analysis::{Analysis, Event, Limits, Reason, Site, State, Wakes, What};
+use overlock_trace::{Class, Cure, Facts, Finding, Findings, Kind, Loop};
 
 use super::diagnosis::{advice, diagnosis};
 use super::show::text;
@@ -27,16 +29,24 @@ fn found(events: &[(u64, u32, What)]) -> Findings {
         analysis.event(Event { at_ns: at_us * 1000, thread, what });
     }
     let report = analysis.report(0);
-    let waits = report.sites.iter().map(|site| Finding {
-        kind: Kind::Mutex,
-        class: Class::Lock,
-        place: "take (queue.c:12)".into(),
-        process: 1,
-        processes: 1,
-        locks: BTreeSet::from([LOCK]),
-        waits: site.clone(),
-        blocked_in: vec![("fsync of /var/log/x".into(), site.holder.blocked)],
-        behind_readers_ns: 0,
+    let rows = report.rows.iter().map(|row| {
+        let is_wait = row.key.reason.is_none();
+        let what = if is_wait { "mutex" } else { "fsync, a disk" };
+        Finding {
+            kind: if is_wait { Kind::Mutex } else { Kind::Disk },
+            class: if is_wait { Class::Lock } else { Class::Outside },
+            what: what.into(),
+            place: if is_wait { "take (queue.c:12)" } else { "log (log.c:3)" }.into(),
+            callers: vec!["push".into(), "serve".into()],
+            process: 1,
+            processes: 1,
+            locks: if is_wait { BTreeSet::from([LOCK]) } else { BTreeSet::new() },
+            row: row.clone(),
+            slept_in: vec![("fsync, a disk".into(), row.holder.of(State::asleep()))],
+            enders: vec![("log (log.c:5), writer (1)".into(), row.waited_ns)],
+            longest_thread: "server (2)".into(),
+            behind_readers_ns: 0,
+        }
     });
     let loops = report.spins.iter().map(|spin| Loop {
         place: "poll (ring.c:7)".into(),
@@ -44,20 +54,9 @@ fn found(events: &[(u64, u32, What)]) -> Findings {
         samples: spin.samples,
         while_others_starved: spin.while_others_starved,
     });
-    let (waits, loops) = (waits.collect(), loops.collect());
-    let verdict = Verdict::new(&report, |_| Class::Lock);
-    Findings {
-        stacks: Vec::new(),
-        verdict,
-        waits,
-        loops,
-        lost: 0,
-        stopped_ns: 0,
-        unseen_share: 0.0,
-        is_secret: false,
-        is_by_looks: false,
-        report,
-    }
+    let (rows, loops) = (rows.collect(), loops.collect());
+    let facts = Facts { can_preload: true, processors: 2, ..Facts::default() };
+    Findings::judged(report, rows, loops, facts)
 }
 
 const BORN: [(u64, u32, What); 2] =
@@ -67,19 +66,19 @@ const BORN: [(u64, u32, What); 2] =
 #[test]
 fn a_wait_is_told_by_what_its_holder_did() {
     let wait = [
-        (10, B, Wait { lock: LOCK, site: Site(1) }),
-        (10, B, Out(Off::Blocked(Reason(0)))),
-        (30, A, Out(Off::Blocked(Reason(1)))),
-        (70, A, Woken { by: 9 }),
+        (10, B, Wait { lock: LOCK, site: Site(1), is_lock: true }),
+        (10, B, Out(State::asleep())),
+        (30, A, Out(State::Asleep(Reason(1), Site(0)))),
+        (70, A, Woken { by: 9, site: Site(0) }),
         (70, A, In),
-        (75, A, Out(Off::Preempted)),
+        (75, A, Out(State::Preempted)),
         (78, A, In),
-        (80, A, Wake { lock: LOCK, by_reader: false }),
-        (80, B, Woken { by: A }),
+        (80, A, Wake { lock: LOCK, how: Wakes::default() }),
+        (80, B, Woken { by: A, site: Site(0) }),
         (80, A, WakeEnd),
         (85, B, In),
         (85, B, WaitEnd),
-        (99, B, Wake { lock: LOCK, by_reader: false }),
+        (99, B, Wake { lock: LOCK, how: Wakes::default() }),
         (99, B, WakeEnd),
         (99, A, Exit),
         (99, B, Exit),
@@ -91,7 +90,7 @@ fn a_wait_is_told_by_what_its_holder_did() {
 #[test]
 fn a_loop_is_told_by_whom_it_kept_waiting() {
     let samples = (1..=40).map(|ms| (ms * 1000, A, Sample { site: Site(2), spins: true }));
-    let starts = [(500, B, Out(Off::Preempted))];
+    let starts = [(500, B, Out(State::Preempted))];
     let events: Vec<_> =
         BORN.into_iter().chain(starts).chain(samples).chain([(41_000, A, Exit)]).collect();
     let text = text(&found(&events), 10);
@@ -102,36 +101,39 @@ fn a_loop_is_told_by_whom_it_kept_waiting() {
 fn without_waits_no_lock_is_blamed() {
     let events = [&BORN[..], &[(50, A, Exit), (50, B, Exit)]].concat();
     let text = text(&found(&events), 10);
-    assert!(text.starts_with("Not a lock problem: 0 %"), "{text}");
+    assert!(text.starts_with("Not a lock problem: threads were busy"), "{text}");
 }
 
 /// The processes of a server do the same.
 #[test]
 fn processes_that_wait_at_one_place_are_one_row() {
     let wait = [
-        (10, B, Wait { lock: LOCK, site: Site(1) }),
-        (10, B, Out(Off::Blocked(Reason(0)))),
-        (80, A, Wake { lock: LOCK, by_reader: false }),
-        (80, B, Woken { by: A }),
+        (10, B, Wait { lock: LOCK, site: Site(1), is_lock: true }),
+        (10, B, Out(State::asleep())),
+        (80, A, Wake { lock: LOCK, how: Wakes::default() }),
+        (80, B, Woken { by: A, site: Site(0) }),
         (85, B, In),
         (85, B, WaitEnd),
         (99, A, Exit),
         (99, B, Exit),
     ];
     let mut found = found(&[&BORN[..], &wait].concat());
-    let other = Finding { process: 2, ..found.waits[0].clone() };
-    found.waits.push(other);
+    let other = Finding { process: 2, ..found.rows[0].clone() };
+    found.rows.push(other);
     let text = text(&found, 10);
-    let rows: Vec<&str> = text.lines().filter(|line| line.contains("take (queue.c:12) ")).collect();
-    assert!(rows[0].contains("mutex 0x1000, 2 processes") && rows[0].contains("2.00"), "{text}");
-    assert_eq!(rows.iter().filter(|row| row.contains("mutex")).count(), 1, "{text}");
+    let rows: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("  take (queue.c:12) <- push <- serve "))
+        .collect();
+    assert!(rows[1].contains("mutex 0x1000, 2 processes") && rows[0].contains("2.00"), "{text}");
+    assert_eq!(rows.iter().filter(|row| row.contains("mutex")).count(), 2, "{text}");
 }
 
 #[test]
 fn looks_name_sources_that_know_more_holders() {
     let wait = [
-        (10, B, Wait { lock: LOCK, site: Site(1) }),
-        (10, B, Out(Off::Blocked(Reason(0)))),
+        (10, B, Wait { lock: LOCK, site: Site(1), is_lock: true }),
+        (10, B, Out(State::asleep())),
         (85, B, In),
         (85, B, WaitEnd),
         (99, A, Exit),
@@ -139,7 +141,7 @@ fn looks_name_sources_that_know_more_holders() {
     ];
     let mut found = found(&[&BORN[..], &wait].concat());
     assert!(text(&found, 10).contains("Watch for longer"), "{}", text(&found, 10));
-    found.is_by_looks = true;
+    found.facts.is_by_looks = true;
     assert!(text(&found, 10).contains("--source preload"), "{}", text(&found, 10));
 }
 
@@ -153,9 +155,12 @@ fn a_gap_is_explained_by_one_reason() {
         let (diagnosis, advice) = (diagnosis(&found), advice(&found));
         assert!(diagnosis.contains(said) && advice.contains(advised), "{diagnosis} {advice}");
     };
-    gaps("holder that is not known", "debug information", |_| ());
-    gaps("holder that is not known", "--source preload", |found| found.is_by_looks = true);
-    gaps("calls of their own", "--source looks", |found| found.unseen_share = 0.5);
-    gaps("Nothing was seen of threads", "first seen", |found| found.report.time.unknown = 1 << 40);
-    gaps("may not see", "as root, or as", |found| found.is_secret = true);
+    gaps("no wait for a lock was seen", "debug information", |_| ());
+    gaps("no wait for a lock was seen", "--source preload", |found| {
+        found.facts.is_by_looks = true;
+    });
+    gaps("Nothing was seen of threads", "first seen", |found| {
+        found.report.time.add(State::Unknown, 1 << 40);
+    });
+    gaps("may not see", "as root, or as", |found| found.facts.is_secret = true);
 }

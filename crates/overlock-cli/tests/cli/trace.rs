@@ -6,7 +6,9 @@
 //! record, however busy the machine is: no test compares times of the clock on the wall.
 
 use crate::support::{OVERLOCK, Said, interrupt, overlock, said, said_until, skip};
-use crate::truth::{Both, STARVED, can_look, can_trace, in_function, program, traced, turn};
+use crate::truth::{
+    Both, STARVED, apart, can_look, can_trace, in_function, program, told, traced, turn,
+};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -31,10 +33,10 @@ fn looks_name_what_a_holder_did() {
         Both::agreed("looks", name, &[]);
     }
     let both = Both::by("looks", "chain", &[]);
-    let said = both.lock("waits (")["blocked_in"][0]["in"].as_str().unwrap().to_owned();
+    let said = both.lock("waits (")["slept_in"][0]["in"].as_str().unwrap().to_owned();
     assert!(said.starts_with("mutex at takes_inner (chain.c"), "{said}");
     let both = Both::by("looks", "none", &[]);
-    assert_eq!(both.summary()["cure"], "leave-locks", "{:?}", both.said);
+    assert_eq!(both.summary()["cure"], "nothing-to-do", "{:?}", both.said);
 }
 
 /// As in a container that forbids the kernel's records, or with Debian's own kernels without root.
@@ -53,7 +55,7 @@ fn what_a_holder_slept_in_is_named() {
     let file = folder.path().join("pages");
     let longest = |both: &Both| {
         let lock = both.lock("waits (");
-        lock["blocked_in"][0]["in"].as_str().unwrap_or_default().to_owned()
+        lock["slept_in"][0]["in"].as_str().unwrap_or_default().to_owned()
     };
     for (name, what) in [
         ("asleep", "sleep for a time"),
@@ -73,14 +75,14 @@ fn a_chain_is_named_to_its_end() {
     }
     let both = Both::new("chain", &[]);
     // On a busy machine the holder at the end of the chain also waits for a processor.
-    let blocked = &both.lock("waits (")["blocked_in"];
+    let blocked = &both.lock("waits (")["slept_in"];
     let is_end = |one: &Value| {
         let said = one["in"].as_str().unwrap();
         said.starts_with("mutex at takes_inner (chain.c")
             && said.ends_with("whose holder slept: sleep for a time")
     };
     assert!(blocked.as_array().unwrap().iter().any(is_end), "{blocked}");
-    assert!(both.lock("takes_inner (")["holder_ns"]["blocked"].as_u64() > Some(0));
+    assert!(both.lock("takes_inner (")["holder_ns"]["asleep"].as_u64() > Some(0));
 }
 
 /// A group with a quota, for as long as this lives.
@@ -178,7 +180,7 @@ fn a_program_without_contention_has_no_lock_problem() {
     let both = Both::new("none", &[]);
     assert!(both.said.records("trace-lock").is_empty(), "{:?}", both.said);
     let summary = both.summary();
-    assert_eq!(summary["cure"], "leave-locks", "{summary}");
+    assert_eq!(summary["cure"], "nothing-to-do", "{summary}");
     assert!(summary["diagnosis"].as_str().unwrap().starts_with("Not a lock problem"), "{summary}");
 }
 
@@ -195,14 +197,14 @@ fn files_for_other_tools_agree_with_the_records() {
     let files = ["--folded", &folded, "--timeline", &timeline, "--timeline", &firefox];
     let said = {
         let _turn = turn("asleep");
-        said(&[&["trace", "--json"][..], &files, &["--", &asleep]].concat())
+        told(&[&["trace", "--json"][..], &files, &["--", &asleep]].concat())
     };
     let lock = said.records("trace-lock").remove(0);
     let folded = std::fs::read_to_string(folded).unwrap();
     let slept =
-        folded.lines().find(|line| line.contains(";waits;") && line.contains("[holder blocked]"));
+        folded.lines().find(|line| line.contains(";waits;") && line.contains("[holder asleep]"));
     let (stack, us) = slept.expect(&folded).rsplit_once(' ').unwrap();
-    assert_eq!(us.parse::<u64>().unwrap(), lock["holder_ns"]["blocked"].as_u64().unwrap() / 1000);
+    assert_eq!(us.parse::<u64>().unwrap(), lock["holder_ns"]["asleep"].as_u64().unwrap() / 1000);
     assert!(stack.contains(";waiter;waits;") && stack.contains("[mutex]"), "{stack}");
 
     let text = std::fs::read_to_string(timeline).unwrap();
@@ -210,7 +212,10 @@ fn files_for_other_tools_agree_with_the_records() {
     let events = events["traceEvents"].as_array().unwrap();
     let waits: Vec<&Value> = events
         .iter()
-        .filter(|event| event["name"].as_str().unwrap().starts_with("waits: mutex at waits ("))
+        .filter(|event| {
+            event["name"].as_str().unwrap().starts_with("waits: mutex at waits (")
+                && event["ph"] == "X"
+        })
         .collect();
     assert_eq!(waits.len() as u64, lock["waits"].as_u64().unwrap());
     let length: f64 = waits.iter().map(|event| event["dur"].as_f64().unwrap()).sum();
@@ -223,13 +228,14 @@ fn files_for_other_tools_agree_with_the_records() {
     let text = std::fs::read_to_string(firefox).unwrap();
     let profile: Value = serde_json::from_str(&text).unwrap();
     let threads = profile["threads"].as_array().unwrap();
-    let is_all = |one: &&Value| one["name"].as_str().unwrap().starts_with("all waits");
+    let is_all = |one: &&Value| one["name"].as_str().unwrap().starts_with("all sleeps");
     // Its weights are whole milliseconds of each stack.
     let weights = |thread: &Value| -> f64 {
         let all = thread["samples"]["weight"].as_array().unwrap();
         all.iter().map(|weight| weight.as_f64().unwrap()).sum()
     };
-    let all = [said.records("trace-lock"), said.records("trace-work")].concat();
+    let kinds = ["trace-lock", "trace-work", "trace-outside"];
+    let all: Vec<Value> = kinds.iter().flat_map(|kind| said.records(kind)).collect();
     let waited: f64 = all.iter().map(|one| one["waited_ns"].as_f64().unwrap() / 1e6).sum();
     let whole: f64 = threads.iter().filter(is_all).map(weights).sum();
     assert!(whole <= waited && whole > waited - 100.0, "{whole} of {waited} ms");
@@ -262,7 +268,7 @@ fn a_running_program_is_watched_until_ctrl_c() {
     let said = said_until(&["500", "3000", "10000"], watch, has_lock);
     asleep.kill().unwrap();
     asleep.wait().unwrap();
-    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(said.code, Some(130), "{said:?}");
     assert!(has_lock(&said), "{said:?}");
     assert_eq!(said.stdout, std::fs::read_to_string(&rows).unwrap());
 }
@@ -295,7 +301,7 @@ fn a_program_that_hangs_is_seen_to_wait() {
         let lock = lock.unwrap_or_else(|| panic!("no {place}: {said:?}"));
         let (waited, holder) = (&lock["waited_ns"], &lock["holder_ns"]);
         assert!(waited.as_f64() > Some(5e8), "{said:?}");
-        assert!(holder["blocked"].as_f64().unwrap() > 0.5 * waited.as_f64().unwrap(), "{said:?}");
+        assert!(holder["asleep"].as_f64().unwrap() > 0.5 * waited.as_f64().unwrap(), "{said:?}");
     }
 }
 
@@ -306,7 +312,7 @@ fn many_short_processes_are_all_counted() {
         return;
     }
     let run = "i=0; while [ $i -lt 300 ]; do /bin/true; i=$((i+1)); done";
-    let said = said(&["trace", "--json", "--", "sh", "-c", run]);
+    let said = told(&["trace", "--json", "--", "sh", "-c", run]);
     assert_eq!(said.code, Some(0), "{said:?}");
     assert_eq!(said.records("trace-summary")[0]["threads"], 301, "{said:?}");
 }
@@ -362,7 +368,7 @@ fn a_system_without_proc_is_told_what_to_mount() {
     if said.stderr.contains("unshare") || said.stderr.contains("umount") {
         return skip("only root can take /proc away");
     }
-    said.ends(2, "mount -t proc proc /proc");
+    said.ends(125, "mount -t proc proc /proc");
 }
 
 /// What the first thread leaves behind when it ends belongs to the others.
@@ -389,13 +395,13 @@ fn in_a_pid_namespace_of_its_own_tracepoints_are_not_used() {
     let run = |source: &str| -> Said {
         let trace = ["trace", "--json", "--source", source, "--", "true"];
         let mut command = Command::new("unshare");
-        command.args(["-pf", "--mount-proc", OVERLOCK]).args(trace).output().unwrap().into()
+        apart(command.args(["-pf", "--mount-proc", OVERLOCK]).args(trace).output().unwrap().into())
     };
     let refused = run("tracepoints");
     if refused.stderr.contains("unshare") {
         return skip("only root can make a PID namespace");
     }
-    refused.ends(2, "in this PID namespace");
+    refused.ends(125, "in this PID namespace");
     let other = run("auto");
     other.ends(0, "");
     let source = &other.records("trace-summary")[0]["source"];
@@ -408,7 +414,19 @@ fn bad_requests_have_a_clear_answer() {
     said(&["trace"]).ends(2, "--pid");
     said(&["trace", "--for", "10", "--", "true"]).ends(2, "needs a unit");
     if can_trace() {
-        said(&["trace", "--", "/no/such/program"]).ends(2, "can't run /no/such/program");
-        said(&["trace", "--", "sh", "-c", "exit 3"]).ends(0, "the program ended with code 3");
+        said(&["trace", "--", "/no/such/program"]).ends(125, "can't run /no/such/program");
+    }
+}
+
+/// The program's standard output and exit code are its own.
+#[test]
+fn a_traced_program_is_as_without() {
+    if !can_look() {
+        return;
+    }
+    for (script, code) in [("echo hello; exit 7", 7), ("echo hello; kill -SEGV $$", 128 + 11)] {
+        let said = said(&["trace", "--", "sh", "-c", script]);
+        assert_eq!((said.code, &*said.stdout), (Some(code), "hello\n"), "{said:?}");
+        assert!(said.stderr.contains("of all thread time"), "{said:?}");
     }
 }

@@ -44,7 +44,22 @@ pub(crate) fn traced(source: &str, name: &str) -> Said {
     let folder = tempfile::tempdir().unwrap();
     let program = program(folder.path(), name);
     let _turn = turn(name);
-    said(&["trace", "--source", source, "--json", "--", &program])
+    told(&["trace", "--source", source, "--json", "--", &program])
+}
+
+/// Runs a trace of a program, and takes the records that it writes to standard error, which it
+/// shares with the program, for its standard output.
+pub(crate) fn told(args: &[&str]) -> Said {
+    apart(said(args))
+}
+
+/// Parts records from what else is on standard error; the program's output goes there.
+pub(crate) fn apart(said: Said) -> Said {
+    let is_record = |line: &&str| line.starts_with('{') && !line.contains("\"kind\":\"truth\"");
+    let (records, rest): (Vec<&str>, Vec<&str>) = said.stderr.lines().partition(is_record);
+    let lines = |lines: Vec<&str>| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
+    let stderr = lines(rest) + &said.stdout;
+    Said { stdout: lines(records), stderr, ..said }
 }
 
 /// Returns the first of some records that is of a function, if there is one.
@@ -95,7 +110,7 @@ impl Both {
         let _turn = turn(name);
         // On a very busy machine events can be lost, and are counted: nothing to compare then.
         let run = |_: &str| {
-            said(&[&["trace", "--source", source, "--json", "--", &program], args].concat())
+            told(&[&["trace", "--source", source, "--json", "--", &program], args].concat())
         };
         let is_whole =
             |said: &Said| said.records("trace-summary").iter().all(|one| one["lost"] == 0);
@@ -166,7 +181,7 @@ impl Both {
             let _turn = turn(name);
             let mut command = Command::new(&without);
             command.args([OVERLOCK, "trace", "--source", source, "--json", "--", &subject]);
-            let said: Said = command.output().unwrap().into();
+            let said = apart(command.output().unwrap().into());
             said.ends(0, "no records of context switches");
             Both::of(said)
         };
@@ -199,8 +214,8 @@ impl Both {
             ("running", truth("ran")),
             ("preempted", (truth("delayed") - throttled).max(0.0)),
             ("throttled", throttled),
-            ("blocked", truth("asleep")),
-            ("free", truth("late")),
+            ("asleep", truth("asleep")),
+            ("late", truth("late")),
         ];
         let before = 1.0 - parts.iter().map(|(_, ns)| ns).sum::<f64>() / waited;
         for (name, ns) in parts {

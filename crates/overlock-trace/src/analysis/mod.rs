@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Why threads do not run: what they sleep for, who held it, and what that thread did.
+//!
+//! A source reports what threads did, in the order of time. [`Analysis`] keeps a timeline of each
+//! thread and finds the holder of each lock: a thread that wakes a waiter had the lock last. What
+//! was not observed is a share of its own and never spread over the others.
+//!
+//! There is no I/O, no clock, no symbol and no unsafe code here: threads, sites and reasons are
+//! numbers that the source has chosen. Memory is bounded by [`Limits`], and what did not fit is
+//! counted.
+#![forbid(unsafe_code)]
+
+mod engine;
+mod event;
+mod holders;
+mod lengths;
+mod lock;
+mod present;
+mod report;
+mod sleeps;
+mod snapshot;
+mod spin;
+mod state;
+mod timeline;
+mod wait;
+
+pub use engine::{Analysis, Limits};
+pub use event::{Event, SHARED, Wakes, What};
+pub use lengths::Lengths;
+pub use report::{Key, Report, Row};
+pub use snapshot::{Holder, Look, Snapshot};
+pub use spin::SpinReport;
+pub use state::{Link, Reason, Site, State, Times};

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What came out: each thing that threads slept for at a place, split by what a lock's holder did.
+
+use super::lengths::Lengths;
+use super::spin::SpinReport;
+use super::state::{Link, Reason, Site, State, Times};
+use std::collections::BTreeMap;
+
+/// What a thread slept for, and where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// The process.
+    pub process: u32,
+    /// The address of the word that it waited on; 0 of other sleeps, and of the words that were
+    /// too many to keep apart.
+    pub lock: u64,
+    /// Where the thread slept.
+    pub site: Site,
+    /// Why, if it was no wait on a word.
+    pub reason: Option<Reason>,
+}
+
+/// All sleeps of one kind at one place.
+#[derive(Clone, Debug, Default)]
+pub struct Row {
+    /// What for, and where.
+    pub key: Key,
+    /// How many stalls: consecutive sleeps of a thread for the same lock are one.
+    pub waits: u64,
+    /// How long, in total.
+    pub waited_ns: u64,
+    /// How long each time.
+    pub wait_ns: Lengths,
+    /// How long threads that had slept for the lock held it, where that was seen.
+    pub hold_ns: Lengths,
+    /// The longest stall.
+    pub longest_ns: u64,
+    /// The thread that waited for so long.
+    pub longest_thread: u32,
+    /// What the holder did meanwhile.
+    pub holder: Times,
+    /// What holders did that did not run.
+    pub links: BTreeMap<Link, u64>,
+    /// Which threads ended the stalls, where, how many of them, and how long these were.
+    pub enders: BTreeMap<(u32, Site), (u64, u64)>,
+    /// For how long threads still waited after a reader had released the lock, where that reader
+    /// took it again before the wait was over: readers passed the waiter.
+    pub passed_ns: u64,
+    /// How many of the waits ended in a thread that later woke another at the same word: almost all
+    /// of them where the word is a lock, few where threads wait for work.
+    pub relays: u64,
+    /// How many were ended by a thread that had itself been woken at the same place, by whatever
+    /// word: threads of some runtimes have a word each.
+    pub handed_on: u64,
+    /// How often a thread was woken and found that another had taken the lock.
+    pub lost: u64,
+    /// How many waits were ended together with others, by one call.
+    pub in_crowd: u64,
+    /// How many began when the thread had done next to nothing since its last wait here.
+    pub for_nothing: u64,
+    /// If looks have found these sleeps: the time, and the number, for which they stand.
+    pub looked: Option<(u64, u64)>,
+}
+
+/// How many threads and places that end waits are kept apart for a row.
+const MOST_ENDERS: usize = 64;
+
+impl Row {
+    pub(crate) fn new(key: Key) -> Self {
+        Row { key, ..Row::default() }
+    }
+
+    /// Adds a stall of a thread.
+    pub(crate) fn stall(&mut self, thread: u32, ns: u64, ender: Option<(u32, Site)>) {
+        self.waits += 1;
+        self.waited_ns += ns;
+        self.wait_ns.record(ns);
+        if ns > self.longest_ns {
+            (self.longest_ns, self.longest_thread) = (ns, thread);
+        }
+        if let Some(ender) = ender {
+            self.ended_by(ender, (1, ns));
+        }
+    }
+
+    fn ended_by(&mut self, ender: (u32, Site), (waits, ns): (u64, u64)) {
+        let fits = self.enders.len() < MOST_ENDERS || self.enders.contains_key(&ender);
+        let sum = self.enders.entry(if fits { ender } else { (ender.0, Site(0)) }).or_default();
+        *sum = (sum.0 + waits, sum.1 + ns);
+    }
+
+    /// Adds the sleeps of another word, process or place.
+    pub fn merge(&mut self, other: &Row) {
+        self.waits += other.waits;
+        self.waited_ns += other.waited_ns;
+        self.wait_ns.merge(&other.wait_ns);
+        self.hold_ns.merge(&other.hold_ns);
+        if other.longest_ns > self.longest_ns {
+            (self.longest_ns, self.longest_thread) = (other.longest_ns, other.longest_thread);
+        }
+        self.holder.add_all(&other.holder);
+        for (link, ns) in &other.links {
+            *self.links.entry(*link).or_default() += ns;
+        }
+        other.enders.iter().for_each(|(ender, sum)| self.ended_by(*ender, *sum));
+        self.passed_ns += other.passed_ns;
+        self.relays += other.relays;
+        self.handed_on += other.handed_on;
+        self.lost += other.lost;
+        self.in_crowd += other.in_crowd;
+        self.for_nothing += other.for_nothing;
+        self.looked = match (self.looked, other.looked) {
+            (Some(one), Some(two)) => Some((one.0 + two.0, one.1 + two.1)),
+            (one, two) => one.or(two),
+        };
+    }
+
+    /// Returns whether those who wait become those who wake, as with a lock. One that loses the
+    /// lock to another thread waits on without a turn, and is no evidence.
+    #[must_use]
+    pub fn relays_like_a_lock(&self) -> bool {
+        self.relays.max(self.handed_on) * 2 > self.waits
+    }
+
+    /// While the lock was late, other threads may have had it. A waiter that comes finds that as
+    /// often as that was so.
+    fn share_late(&mut self) {
+        let (late, arrivals) = (self.holder.of(State::Late), self.lost + self.waits);
+        let taken = u128::from(late) * u128::from(self.lost) / u128::from(arrivals.max(1));
+        self.holder.shift(State::Late, State::Running, u64::try_from(taken).unwrap_or(late));
+    }
+}
+
+/// What an analysis found.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Each thing slept for and place, the one with the most time first.
+    pub rows: Vec<Row>,
+    /// Loops that wait on a processor, the one with the most samples first.
+    pub spins: Vec<SpinReport>,
+    /// All threads' time.
+    pub time: Times,
+    /// How many threads there were.
+    pub threads: u64,
+    /// From the first event to the last.
+    pub elapsed_ns: u64,
+    /// Samples of running threads.
+    pub samples: u64,
+    /// The processor time for which one of them stands, in nanoseconds.
+    pub sample_ns: u64,
+    /// How often events were lost.
+    pub losses: u64,
+    /// Waits whose lock and place did not fit into the limits.
+    pub unkept: u64,
+}
+
+/// Fewer looks than these say little.
+const ENOUGH_LOOKS: u64 = 20;
+
+/// Makes rows whole: sleeps that only looks have told apart stand for those in between, and what
+/// nothing has told apart is a row of its own, so that rows add up to the `asleep` time.
+pub(crate) fn complete(mut rows: Vec<Row>, asleep_ns: u64) -> Vec<Row> {
+    let is_sleep = |row: &Row| row.key.reason.is_some();
+    let told: u64 = rows
+        .iter()
+        .filter(|row| is_sleep(row) && row.looked.is_none())
+        .map(|row| row.waited_ns)
+        .sum();
+    let looked: Vec<(u64, u64)> = rows.iter().filter_map(|row| row.looked).collect();
+    let hits: u64 = rows.iter().filter(|row| row.looked.is_some()).map(|row| row.waits).sum();
+    let stand_for: u64 = looked.iter().map(|(ns, _)| ns).sum();
+    let rest = asleep_ns.saturating_sub(told);
+    if hits >= ENOUGH_LOOKS && stand_for > 0 {
+        let scale = (rest as f64 / stand_for as f64).min(1.0);
+        for row in &mut rows {
+            if let Some((ns, waits)) = row.looked {
+                row.waited_ns = (ns as f64 * scale) as u64;
+                row.waits = ((waits as f64 * scale) as u64).max(1);
+            }
+        }
+    }
+    let known: u64 = rows.iter().filter(|row| is_sleep(row)).map(|row| row.waited_ns).sum();
+    let unknown = asleep_ns.saturating_sub(known);
+    if unknown > 0 {
+        let key = Key { reason: Some(Reason(0)), ..Key::default() };
+        rows.push(Row { key, waits: 1, waited_ns: unknown, ..Row::default() });
+    }
+    rows.retain(|row| row.waits > 0);
+    rows.iter_mut().for_each(Row::share_late);
+    rows.sort_by_key(|row| (std::cmp::Reverse(row.waited_ns), row.key));
+    rows
+}

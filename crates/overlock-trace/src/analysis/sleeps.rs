@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! When threads sleep, and what for: their waits on words, and all other sleeps.
+
+use super::engine::{Analysis, Thread, word};
+use super::event::SHARED;
+use super::report::Key;
+use super::state::{Reason, Site, State};
+use super::wait::Wait;
+
+/// A thread that has run for less than this since its last wait has done next to nothing.
+const NEXT_TO_NOTHING_NS: u64 = 50_000;
+
+impl Analysis {
+    /// The state of a thread changes; another thread may have ended a sleep, at a place.
+    pub(super) fn turn(&mut self, at: u64, id: u32, state: State, ender: Option<(u32, Site)>) {
+        let Some(thread) = self.threads.get_mut(&id) else { return };
+        if state != State::Running && state != State::Preempted {
+            thread.wakes = None;
+        }
+        let before = (thread.line.state(), thread.line.since());
+        let starved = self.starved.entry(thread.process).or_default();
+        if before.0 == State::Preempted {
+            *starved = starved.saturating_sub(1);
+        }
+        *starved += u32::from(state == State::Preempted);
+        thread.line.turn(at, state, thread.wait.is_some());
+        if let (State::Asleep(reason, site), since) = before {
+            self.slept(id, (reason, site), at.saturating_sub(since), ender);
+        }
+    }
+
+    /// A thread has slept, in no wait on a word.
+    fn slept(
+        &mut self,
+        id: u32,
+        (reason, site): (Reason, Site),
+        ns: u64,
+        ender: Option<(u32, Site)>,
+    ) {
+        if ns == 0 || self.is_by_looks {
+            return;
+        }
+        let Some(thread) = self.threads.get_mut(&id) else { return };
+        let look_ns = std::mem::take(&mut thread.look_ns);
+        let key = Key { process: thread.process, lock: 0, site, reason: Some(reason) };
+        // Where only looks tell sleeps apart, one that no look has found is known by its time only.
+        if (reason, site) == Default::default() {
+            return;
+        }
+        let index = self.row(key);
+        let row = &mut self.rows[index];
+        row.stall(id, ns, ender);
+        if look_ns > 0 {
+            let (sum, count) = row.looked.unwrap_or_default();
+            row.looked = Some((sum + ns.max(look_ns), count + (look_ns / ns).max(1)));
+        }
+    }
+
+    pub(super) fn woken(&mut self, at: u64, id: u32, ender: (u32, Site)) {
+        let waker = self.threads.get(&ender.0);
+        let wakes = waker.and_then(|waker| waker.wakes);
+        let passed_on = waker.and_then(|waker| waker.last).map(|(site, _)| site);
+        let Some(thread) = self.threads.get_mut(&id) else { return };
+        if let Some(wait) = &mut thread.wait {
+            wait.is_woken |= wakes == Some(wait.lock);
+            wait.ender = Some(ender);
+            wait.is_handed_on = passed_on == Some(wait.site);
+        }
+        // A thread that is woken before it has given up its processor goes on running.
+        if thread.line.state().sleeps() || thread.line.state() == State::Unknown {
+            self.turn(at, id, State::Preempted, Some(ender));
+        }
+    }
+
+    pub(super) fn wait(&mut self, at: u64, id: u32, (lock, site, is_lock): (u64, Site, bool)) {
+        let Some(thread) = self.threads.get_mut(&id) else { return };
+        let link = word(thread.process, lock);
+        let waits_on = |(wait, _): &(Wait, u64)| (wait.lock, wait.site) == (lock, site);
+        let is_lost = thread.ended.as_ref().is_some_and(waits_on);
+        if is_lost && let Some((mut wait, _)) = thread.ended.take() {
+            (wait.is_woken, wait.slept) = (false, false);
+            wait.lost += 1;
+            thread.wakes = None;
+            thread.wait = Some(wait);
+            self.locks.entry(link).or_default().rejoins(id);
+        } else {
+            self.commit(id);
+            let Some(thread) = self.threads.get_mut(&id) else { return };
+            (thread.got, thread.wakes) = (None, None);
+            let ran = thread.line.ran(at);
+            let mut wait = Wait::new(lock, site, is_lock, at);
+            let is_again = |(last, before): (Site, u64)| {
+                last == site && ran.saturating_sub(before) < NEXT_TO_NOTHING_NS
+            };
+            wait.is_for_nothing = thread.last.is_some_and(is_again);
+            thread.wait = Some(wait);
+            self.locks.entry(link).or_default().joins(id, at);
+        }
+        // A source that does not know when threads sleep may have taken it to sleep already.
+        if let Some(thread) = self.threads.get_mut(&id)
+            && let State::Asleep(..) = thread.line.state()
+        {
+            thread.line.turn(at, State::Waiting(lock, site), true);
+        }
+    }
+
+    pub(super) fn wait_end(&mut self, at: u64, id: u32, has_it: bool) {
+        let Some(thread) = self.threads.get_mut(&id) else { return };
+        let (process, Some(mut wait)) = (thread.process, thread.wait.take()) else { return };
+        // It tells that itself, so it runs.
+        if let State::Waiting(..) = thread.line.state() {
+            thread.line.turn(at, State::Running, true);
+        }
+        if let Some(lock) = self.locks.get_mut(&word(process, wait.lock)) {
+            lock.leaves(id, at, has_it || wait.is_woken || !wait.slept);
+        }
+        // The word had another value, so the call returned at once.
+        if !wait.slept && !has_it && wait.lost == 0 {
+            return;
+        }
+        // With the release told, the rest of the wait is known to be late.
+        wait.is_late = wait.is_woken || (has_it && wait.from > wait.began);
+        let may_be_gone = wait.is_lock && !has_it;
+        wait.is_woken |= has_it;
+        thread_of(self, id, |thread| thread.ended = Some((wait, at)));
+        if !may_be_gone {
+            self.commit(id);
+        }
+    }
+
+    /// A wait that has ended is over: its thread has the lock, or does something else.
+    pub(super) fn commit(&mut self, id: u32) {
+        let Some(thread) = self.threads.get_mut(&id) else { return };
+        let Some((mut wait, at)) = thread.ended.take() else { return };
+        let process = thread.process;
+        let rest = if wait.is_late { State::Late } else { State::Unknown };
+        wait.credit(rest, at.saturating_sub(wait.from));
+        let lock = wait.lock & !SHARED;
+        let index = self.row(Key { process, lock, site: wait.site, reason: None });
+        let row = &mut self.rows[index];
+        row.stall(id, at.saturating_sub(wait.began), wait.ender);
+        row.handed_on += u64::from(wait.is_handed_on);
+        row.for_nothing += u64::from(wait.is_for_nothing);
+        row.take(&wait, at, self.limits.reasons);
+        thread_of(self, id, |thread| {
+            thread.got = wait.is_woken.then_some((wait.lock, index, at));
+            thread.last = wait.ender.map(|_| (wait.site, thread.line.ran(at)));
+        });
+    }
+}
+
+fn thread_of(analysis: &mut Analysis, id: u32, change: impl FnOnce(&mut Thread)) {
+    if let Some(thread) = analysis.threads.get_mut(&id) {
+        change(thread);
+    }
+}

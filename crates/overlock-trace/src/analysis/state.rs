@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a thread does: the one type for it, from what a source tells to what is printed.
+
+/// A place in a program that the source can name, such as a stack of return addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Site(pub u32);
+
+/// Why a thread sleeps, as a number that the source can explain; 0 is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Reason(pub u32);
+
+/// What a thread does, or what the holder of a lock does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum State {
+    /// It runs.
+    Running,
+    /// It could run, but has no processor.
+    Preempted,
+    /// It could run, but its group has spent its quota of processor time.
+    Throttled,
+    /// It sleeps for a reason, at a place.
+    Asleep(Reason, Site),
+    /// It sleeps in a wait on a word, at a place.
+    Waiting(u64, Site),
+    /// The lock was released, and the thread that was woken for it has not come yet: the lock is
+    /// free, or a thread that has left no trace has it.
+    Late,
+    /// It was not observed.
+    Unknown,
+}
+
+/// How many states there are, without what comes with them.
+const COUNT: usize = 7;
+const NAMES: [&str; COUNT] =
+    ["running", "preempted", "throttled", "asleep", "waiting", "late", "unknown"];
+
+impl State {
+    const fn index(self) -> usize {
+        match self {
+            State::Running => 0,
+            State::Preempted => 1,
+            State::Throttled => 2,
+            State::Asleep(..) => 3,
+            State::Waiting(..) => 4,
+            State::Late => 5,
+            State::Unknown => 6,
+        }
+    }
+
+    /// Returns the word for it that records have.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        NAMES[self.index()]
+    }
+
+    /// A sleep of which nothing else is known.
+    #[must_use]
+    pub fn asleep() -> Self {
+        State::Asleep(Reason(0), Site(0))
+    }
+
+    /// Returns whether a thread in this state has to be woken.
+    #[must_use]
+    pub fn sleeps(self) -> bool {
+        matches!(self, State::Asleep(..) | State::Waiting(..))
+    }
+}
+
+/// Nanoseconds in each state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times([u64; COUNT]);
+
+impl Times {
+    /// Returns the time in a state, whatever comes with it.
+    #[must_use]
+    pub fn of(&self, state: State) -> u64 {
+        self.0[state.index()]
+    }
+
+    /// Adds time in a state.
+    pub fn add(&mut self, state: State, ns: u64) {
+        self.0[state.index()] += ns;
+    }
+
+    /// Moves time from one state to another, as much as there is.
+    pub fn shift(&mut self, from: State, to: State, ns: u64) {
+        let ns = ns.min(self.of(from));
+        self.0[from.index()] -= ns;
+        self.0[to.index()] += ns;
+    }
+
+    /// Adds all of another.
+    pub fn add_all(&mut self, other: &Times) {
+        self.0.iter_mut().zip(other.0).for_each(|(sum, ns)| *sum += ns);
+    }
+
+    /// Returns the times with their names, in a fixed order.
+    #[must_use]
+    pub fn named(&self) -> [(&'static str, u64); COUNT] {
+        std::array::from_fn(|index| (NAMES[index], self.0[index]))
+    }
+
+    /// Returns the time in all states.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+}
+
+/// What the holder of a lock did that did not run: a chain of locks is followed to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Link {
+    /// Where the holder waited for another lock, if it did.
+    pub via: Option<Site>,
+    /// What it did itself, or what the last holder of the chain did.
+    pub end: State,
+}
+
+impl Link {
+    /// What of this counts among the states of the first holder.
+    pub(crate) fn first(self) -> State {
+        if self.via.is_some() { State::asleep() } else { self.end }
+    }
+}
+
+impl From<State> for Link {
+    fn from(end: State) -> Self {
+        Link { via: None, end }
+    }
+}

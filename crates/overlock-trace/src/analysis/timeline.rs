@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What one thread did when: its recent past, and sums over all of it.
+
+use super::state::{Reason, Site, State, Times};
+use std::collections::VecDeque;
+
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    from: u64,
+    to: u64,
+    state: State,
+}
+
+/// The past of a thread, as far back as any open wait reaches.
+#[derive(Debug)]
+pub(crate) struct Timeline {
+    past: VecDeque<Segment>,
+    state: State,
+    since: u64,
+    limit: usize,
+    pub(crate) sums: Times,
+}
+
+impl Timeline {
+    pub(crate) fn new(at: u64, state: State, limit: usize) -> Self {
+        Timeline { past: VecDeque::new(), state, since: at, limit, sums: Times::default() }
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.state
+    }
+
+    /// Returns since when the thread does what it does.
+    pub(crate) fn since(&self) -> u64 {
+        self.since
+    }
+
+    /// Returns for how long the thread has run until a time.
+    pub(crate) fn ran(&self, at: u64) -> u64 {
+        let now = if self.state == State::Running { at.saturating_sub(self.since) } else { 0 };
+        self.sums.of(State::Running) + now
+    }
+
+    /// The state changes now. In a wait, a thread that has been woken goes on waiting until it
+    /// runs.
+    pub(crate) fn turn(&mut self, at: u64, state: State, is_in_wait: bool) {
+        let (from, to) = (self.since, at.max(self.since));
+        let counts_as = match self.state {
+            State::Preempted | State::Throttled if is_in_wait => State::Waiting(0, Site(0)),
+            state => state,
+        };
+        self.sums.add(counts_as, to - from);
+        if to > from {
+            match self.past.back_mut() {
+                Some(last) if last.state == self.state && last.to == from => last.to = to,
+                _ => self.past.push_back(Segment { from, to, state: self.state }),
+            }
+            if self.past.len() > self.limit {
+                self.past.pop_front();
+            }
+        }
+        self.state = state;
+        self.since = to;
+    }
+
+    /// If the thread is asleep, it is so.
+    pub(crate) fn sleeps(&mut self, so: State) {
+        if let State::Asleep(..) = self.state {
+            self.state = so;
+        }
+    }
+
+    /// If the last time that the thread did not run was a sleep, it was for this reason.
+    pub(crate) fn slept(&mut self, reason: Reason) {
+        let last = self.past.iter_mut().rev().take(2).find(|one| one.state != State::Running);
+        if let Some(Segment { state: State::Asleep(of, _), .. }) = last {
+            *of = reason;
+        }
+    }
+
+    /// Forgets what ended before `horizon`.
+    pub(crate) fn forget(&mut self, horizon: u64) {
+        while self.past.front().is_some_and(|segment| segment.to <= horizon) {
+            self.past.pop_front();
+        }
+    }
+
+    /// Calls `each` with the states between two times, in order and without a gap.
+    pub(crate) fn during(&self, from: u64, to: u64, mut each: impl FnMut(u64, u64, State)) {
+        let mut at = from;
+        let current = Segment { from: self.since, to: u64::MAX, state: self.state };
+        let start = self.past.partition_point(|segment| segment.to <= from);
+        for segment in self.past.range(start..).chain([&current]) {
+            if at >= to {
+                return;
+            }
+            if segment.from > at {
+                let end = segment.from.min(to);
+                each(at, end, State::Unknown);
+                at = end;
+            }
+            let end = segment.to.min(to);
+            if end > at {
+                each(at, end, segment.state);
+                at = end;
+            }
+        }
+        if at < to {
+            each(at, to, State::Unknown);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(line: &Timeline, from: u64, to: u64) -> Vec<(u64, u64, State)> {
+        let mut seen = Vec::new();
+        line.during(from, to, |from, to, state| seen.push((from, to, state)));
+        seen
+    }
+
+    #[test]
+    fn states_cover_any_interval() {
+        use State::{Preempted, Running, Unknown};
+        let mut line = Timeline::new(10, Running, 8);
+        line.turn(20, Preempted, false);
+        line.turn(30, Running, false);
+        let all = [(5, 10, Unknown), (10, 20, Running), (20, 30, Preempted), (30, 40, Running)];
+        assert_eq!(seen(&line, 5, 40), all);
+        assert_eq!(seen(&line, 22, 25), [(22, 25, Preempted)]);
+        assert_eq!(seen(&line, 30, 30), []);
+        line.forget(20);
+        assert_eq!(seen(&line, 15, 25), [(15, 20, Unknown), (20, 25, Preempted)]);
+        assert_eq!((line.sums.of(Running), line.sums.of(Preempted)), (10, 10));
+        line.turn(40, Preempted, true);
+        line.turn(45, Running, true);
+        assert_eq!(
+            (line.sums.of(Preempted), line.sums.of(State::Waiting(0, Site(0)))),
+            (10, 5),
+            "late is a part of a wait"
+        );
+    }
+
+    #[test]
+    fn what_a_thread_slept_in_may_be_known_late() {
+        use State::{Preempted, Running};
+        let asleep = |reason| State::Asleep(Reason(reason), Site(0));
+        let mut line = Timeline::new(0, Running, 8);
+        line.turn(10, Preempted, false);
+        line.turn(30, Running, false);
+        line.slept(Reason(1));
+        line.sleeps(asleep(2));
+        assert_eq!(seen(&line, 0, 30), [(0, 10, Running), (10, 30, Preempted)]);
+        assert_eq!(line.state(), Running);
+        line.turn(40, asleep(0), false);
+        line.sleeps(asleep(2));
+        line.turn(50, Running, false);
+        assert_eq!(seen(&line, 40, 50), [(40, 50, asleep(2))]);
+        line.slept(Reason(3));
+        assert_eq!(seen(&line, 40, 50), [(40, 50, asleep(3))]);
+    }
+
+    #[test]
+    fn a_past_that_is_too_long_becomes_unknown() {
+        let mut line = Timeline::new(0, State::Running, 2);
+        (1..=9).for_each(|at| {
+            let state = if at % 2 == 0 { State::Running } else { State::Preempted };
+            line.turn(at, state, false);
+        });
+        assert_eq!(seen(&line, 0, 8)[0], (0, 7, State::Unknown));
+    }
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A wait while it lasts, and the parts into which its time is split.
+
+use super::report::Row;
+use super::state::{Link, Site, State, Times};
+
+/// How many readers a wait remembers, to know them again.
+const READERS: usize = 4;
+
+/// A wait that has not ended, or whose thread may yet find that it has to wait on.
+#[derive(Debug)]
+pub(crate) struct Wait {
+    pub(crate) lock: u64,
+    pub(crate) site: Site,
+    pub(crate) is_lock: bool,
+    pub(crate) began: u64,
+    /// Until then its time has been split.
+    pub(crate) from: u64,
+    /// A release meant this waiter.
+    pub(crate) is_woken: bool,
+    pub(crate) slept: bool,
+    /// How often it was woken and the lock was gone.
+    pub(crate) lost: u64,
+    pub(crate) in_crowd: bool,
+    /// Its thread had done next to nothing since it last waited here.
+    pub(crate) is_for_nothing: bool,
+    /// It was ended by a thread that had itself been woken at this place.
+    pub(crate) is_handed_on: bool,
+    /// The rest of its time is between a release and its end.
+    pub(crate) is_late: bool,
+    pub(crate) ender: Option<(u32, Site)>,
+    pub(crate) holder: Times,
+    pub(crate) links: Vec<(Link, u64)>,
+    /// The first readers that have released the lock meanwhile, and when.
+    readers: [Option<(u32, u64)>; READERS],
+    /// When a reader released the lock that has taken it again since.
+    passed: Option<u64>,
+}
+
+impl Row {
+    /// Adds what a wait has found out that ended at a time, with at most some number of things that
+    /// holders slept in.
+    pub(crate) fn take(&mut self, wait: &Wait, ended: u64, most: usize) {
+        self.holder.add_all(&wait.holder);
+        self.lost += wait.lost;
+        self.in_crowd += u64::from(wait.in_crowd);
+        self.passed_ns += wait.passed.map_or(0, |since| ended.saturating_sub(since));
+        for (link, ns) in &wait.links {
+            let fits = self.links.len() < most || self.links.contains_key(link);
+            let link = if fits { *link } else { State::asleep().into() };
+            *self.links.entry(link).or_default() += ns;
+        }
+    }
+}
+
+impl Wait {
+    pub(crate) fn new(lock: u64, site: Site, is_lock: bool, began: u64) -> Self {
+        Wait {
+            lock,
+            site,
+            is_lock,
+            began,
+            from: began,
+            is_woken: false,
+            slept: false,
+            lost: 0,
+            in_crowd: false,
+            is_for_nothing: false,
+            is_handed_on: false,
+            is_late: false,
+            ender: None,
+            holder: Times::default(),
+            links: Vec::new(),
+            readers: [None; READERS],
+            passed: None,
+        }
+    }
+
+    /// It is known what holders did until a time.
+    pub(crate) fn is_known_to(&mut self, at: u64, parts: Vec<(Link, u64)>) {
+        self.from = at.max(self.from);
+        parts.into_iter().for_each(|(part, ns)| self.credit(part, ns));
+    }
+
+    /// A reader has released the lock. If it did so before in this wait, it has taken the lock past
+    /// this waiter.
+    pub(crate) fn sees_reader(&mut self, reader: u32, at: u64) {
+        if self.passed.is_some() {
+            return;
+        }
+        for place in &mut self.readers {
+            match place {
+                Some((known, since)) if *known == reader => self.passed = Some(*since),
+                Some(_) => continue,
+                None => *place = Some((reader, at)),
+            }
+            return;
+        }
+    }
+
+    pub(crate) fn credit(&mut self, part: impl Into<Link>, ns: u64) {
+        let link = part.into();
+        self.holder.add(link.first(), ns);
+        if !link.first().sleeps() {
+            return;
+        }
+        match self.links.iter_mut().find(|(known, _)| *known == link) {
+            Some((_, sum)) => *sum += ns,
+            None => self.links.push((link, ns)),
+        }
+    }
+}

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What was seen, in the formats of other tools.
+
+pub(crate) mod chrome;
+pub(crate) mod firefox;
+mod folded;
+pub(crate) mod slices;
+mod window;
+
+pub use folded::lines as folded;
+pub use window::{Hold, Stint, Window};

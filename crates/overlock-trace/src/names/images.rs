@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The code of the traced processes: where it is mapped, stacks through it, and numbers for them.
+
+use super::Kind;
+use crate::analysis::Site;
+use crate::sources::records::{Mapping, Stack};
+use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
+use framehop::{ExplicitModuleSectionInfo, Module, Unwinder as _};
+use object::{Object as _, ObjectSection as _, ObjectSegment as _};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// Bytes of a file, shared by all processes that map it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bytes(Rc<[u8]>);
+
+impl std::ops::Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// What unwinding needs of a file.
+#[derive(Clone, Debug)]
+struct Sections {
+    info: ExplicitModuleSectionInfo<Bytes>,
+    /// Offset in the file, address in memory, and size of each segment of code.
+    segments: Vec<(u64, u64, u64)>,
+    /// Whether it is a program of Go.
+    is_go: bool,
+}
+
+/// The code of a process between two `exec`s.
+#[derive(Clone)]
+struct Image {
+    mappings: Vec<Mapping>,
+    unwinder: UnwinderX86_64<Bytes>,
+}
+
+/// A stack that was seen: addresses, the innermost first. All but the first are return addresses.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Frames {
+    image: usize,
+    pub(crate) addresses: Vec<u64>,
+    /// Whether the system call was the plain wait of a mutex, and not one with a deadline.
+    pub(crate) is_plain: bool,
+    /// What is waited for, if the source knows it.
+    pub(crate) kind: Option<Kind>,
+}
+
+/// The code of all traced processes.
+pub(crate) struct Images {
+    images: Vec<Image>,
+    of_process: HashMap<u32, usize>,
+    files: HashMap<String, Option<Rc<Sections>>>,
+    cache: CacheX86_64,
+    sites: HashMap<Frames, Site>,
+    frames: Vec<Frames>,
+}
+
+/// Code of a file around an address.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Code<'a> {
+    pub(crate) image: usize,
+    pub(crate) at: u64,
+    /// The address of the first byte of the text.
+    pub(crate) start: u64,
+    pub(crate) text: &'a [u8],
+}
+
+/// How many frames of a stack are kept.
+const DEEPEST: usize = 24;
+/// How many stacks are kept apart.
+const MOST_SITES: usize = 8192;
+/// Further ones are known by so many frames, which still tell the place of a wait, and so many of
+/// these are kept. All others are one unknown site.
+const INNERMOST: usize = 6;
+const MOST_SHORT: usize = 2048;
+/// The site of stacks that are not kept.
+const UNKNOWN: Site = Site(0);
+
+impl Images {
+    pub(crate) fn new() -> Self {
+        Images {
+            images: Vec::new(),
+            of_process: HashMap::new(),
+            files: HashMap::new(),
+            cache: CacheX86_64::new(),
+            sites: HashMap::new(),
+            frames: vec![Frames::default()],
+        }
+    }
+
+    /// A process starts a program.
+    pub(crate) fn exec(&mut self, process: u32) {
+        self.images.push(Image { mappings: Vec::new(), unwinder: UnwinderX86_64::new() });
+        self.of_process.insert(process, self.images.len() - 1);
+    }
+
+    /// A process has forked.
+    pub(crate) fn fork(&mut self, parent: u32, child: u32) {
+        if let Some(image) = self.of_process.get(&parent) {
+            self.images.push(self.images[*image].clone());
+            self.of_process.insert(child, self.images.len() - 1);
+        }
+    }
+
+    /// A process has ended. Its image is kept only as far as sites refer to it.
+    pub(crate) fn end(&mut self, process: u32) {
+        if let Some(image) = self.of_process.remove(&process)
+            && image + 1 == self.images.len()
+            && !self.frames.iter().any(|frames| frames.image == image)
+        {
+            self.images.pop();
+        }
+    }
+
+    /// A process maps code.
+    pub(crate) fn map(&mut self, process: u32, mapping: Mapping) {
+        if !self.of_process.contains_key(&process) {
+            self.exec(process);
+        }
+        let image = self.of_process[&process];
+        let path = resolve(process, &mapping.path);
+        let sections = self.files.entry(path.clone()).or_insert_with(|| sections(&path)).clone();
+        let image = &mut self.images[image];
+        if let Some(sections) = sections
+            && let Some(base) = sections.base(&mapping)
+        {
+            let range = mapping.start..mapping.end();
+            let info = sections.info.clone();
+            image.unwinder.add_module(Module::new(path.clone(), range, base, info));
+        }
+        image.mappings.push(Mapping { path, ..mapping });
+    }
+
+    /// Reads the mappings of a process that runs already, and adds those that are new.
+    pub(crate) fn read(&mut self, process: u32) {
+        // A thread that has ended has no memory any more, and the first one may be such a thread.
+        let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten();
+        let maps = threads
+            .filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("maps")).ok())
+            .find(|maps| !maps.is_empty())
+            .unwrap_or_default();
+        for mapping in maps.lines().filter_map(code) {
+            let image = self.of_process.get(&process).map(|image| &self.images[*image].mappings);
+            let is_known =
+                |old: &Mapping| (old.start, old.length) == (mapping.start, mapping.length);
+            if !image.is_some_and(|known| known.iter().any(is_known)) {
+                self.map(process, mapping);
+            }
+        }
+    }
+
+    /// Returns the number of a stack.
+    pub(crate) fn site(&mut self, process: u32, stack: &Stack<'_>, is_plain: bool) -> Site {
+        let Some(image) = self.of_process.get(&process).copied() else { return UNKNOWN };
+        let mut read = |address: u64| stack.word(address).ok_or(());
+        let registers = UnwindRegsX86_64::new(stack.instruction, stack.pointer, stack.frame);
+        let unwinder = &self.images[image].unwinder;
+        let mut frames =
+            unwinder.iter_frames(stack.instruction, registers, &mut self.cache, &mut read);
+        let mut addresses = Vec::new();
+        while let Ok(Some(frame)) = frames.next()
+            && addresses.len() < DEEPEST
+        {
+            addresses.push(frame.address());
+        }
+        self.number(Frames { image, addresses, is_plain, kind: None })
+    }
+
+    /// Returns the number of a stack at which a thread waits for something of a kind.
+    pub(crate) fn site_of(&mut self, site: Site, kind: Kind) -> Site {
+        match self.frames(site).cloned() {
+            Some(frames) => self.number(Frames { kind: Some(kind), ..frames }),
+            None => UNKNOWN,
+        }
+    }
+
+    fn number(&mut self, mut frames: Frames) -> Site {
+        if let Some(site) = self.sites.get(&frames) {
+            return *site;
+        }
+        if self.frames.len() >= MOST_SITES && frames.addresses.len() > INNERMOST {
+            frames.addresses.truncate(INNERMOST);
+            return self.number(frames);
+        }
+        if self.frames.len() >= MOST_SITES + MOST_SHORT {
+            return UNKNOWN;
+        }
+        let site = Site(u32::try_from(self.frames.len()).unwrap_or(0));
+        self.frames.push(frames.clone());
+        self.sites.insert(frames, site);
+        site
+    }
+
+    /// Returns the stack with a number.
+    pub(crate) fn frames(&self, site: Site) -> Option<&Frames> {
+        self.frames.get(site.0 as usize).filter(|frames| !frames.addresses.is_empty())
+    }
+
+    /// Returns whether a program of Go was seen.
+    pub(crate) fn has_go(&self) -> bool {
+        self.files.values().flatten().any(|file| file.is_go)
+    }
+
+    /// Returns the code from an address on to the end of its section, and the address in the file.
+    pub(crate) fn code(&self, process: u32, address: u64) -> Option<Code<'_>> {
+        let image = *self.of_process.get(&process)?;
+        let frames = Frames { image, ..Frames::default() };
+        let (path, at) = self.file(&frames, address)?;
+        let info = &self.files.get(path)?.as_ref()?.info;
+        let (text, range) = (info.text.as_ref()?, info.text_svma.clone()?);
+        range.contains(&at).then_some(Code { image, at, start: range.start, text })
+    }
+
+    /// Returns the file that an address is in, and the address in the file's own terms.
+    pub(crate) fn file(&self, frames: &Frames, address: u64) -> Option<(&str, u64)> {
+        let mappings = &self.images.get(frames.image)?.mappings;
+        let inside = |mapping: &&Mapping| (mapping.start..mapping.end()).contains(&address);
+        let mapping = mappings.iter().rev().find(inside)?;
+        let sections = self.files.get(&mapping.path)?.as_ref()?;
+        Some((&mapping.path, address.wrapping_sub(sections.base(mapping)?)))
+    }
+}
+
+impl Sections {
+    /// Returns the difference between addresses in memory and in the file.
+    fn base(&self, mapping: &Mapping) -> Option<u64> {
+        let inside = |(offset, _, size): &&(u64, u64, u64)| {
+            mapping.offset < offset.saturating_add(*size)
+                && mapping.offset.saturating_add(mapping.length) > *offset
+        };
+        let (offset, address, _) = self.segments.iter().find(inside)?;
+        let stated = address.wrapping_sub(*offset).wrapping_add(mapping.offset);
+        Some(mapping.start.wrapping_sub(stated))
+    }
+}
+
+/// Returns a path by which this process can open a file of another, which may be in a container.
+fn resolve(process: u32, path: &str) -> String {
+    let inside = format!("/proc/{process}/root{path}");
+    let is_own = std::fs::canonicalize(format!("/proc/{process}/root"))
+        .is_ok_and(|root| root == std::path::Path::new("/"));
+    if is_own || !std::path::Path::new(&inside).exists() { path.to_owned() } else { inside }
+}
+
+/// Reads what unwinding needs of a file; nothing if it is no such file.
+fn sections(path: &str) -> Option<Rc<Sections>> {
+    let bytes = std::fs::read(path).ok()?;
+    let file = object::File::parse(&*bytes).ok()?;
+    let range = |name: &str| {
+        let section = file.section_by_name(name)?;
+        Some(section.address()..section.address().saturating_add(section.size()))
+    };
+    let data = |name: &str| {
+        let section = file.section_by_name(name)?;
+        Some(Bytes(section.data().ok()?.into()))
+    };
+    let info = ExplicitModuleSectionInfo {
+        text_svma: range(".text"),
+        text: data(".text"),
+        got_svma: range(".got"),
+        eh_frame_svma: range(".eh_frame"),
+        eh_frame: data(".eh_frame"),
+        eh_frame_hdr_svma: range(".eh_frame_hdr"),
+        eh_frame_hdr: data(".eh_frame_hdr"),
+        debug_frame: data(".debug_frame"),
+        ..ExplicitModuleSectionInfo::default()
+    };
+    // Segments share pages of the file at their ends; the mappings are those of code.
+    let is_code = |flags| {
+        let code = object::elf::PF_X;
+        matches!(flags, object::SegmentFlags::Elf { p_flags, .. } if p_flags.0 & code.0 != 0)
+    };
+    let segments = file
+        .segments()
+        .filter(|segment| is_code(segment.flags()))
+        .map(|segment| (segment.file_range().0, segment.address(), segment.file_range().1))
+        .collect();
+    let is_go = file.section_by_name(".gopclntab").is_some();
+    Some(Rc::new(Sections { info, segments, is_go }))
+}
+
+/// Reads a line of `/proc/PID/maps` if it is a mapping of code.
+fn code(line: &str) -> Option<Mapping> {
+    let mut words = line.split_whitespace();
+    let (range, access, offset) = (words.next()?, words.next()?, words.next()?);
+    let path = words.nth(2)?;
+    if !access.contains('x') {
+        return None;
+    }
+    let number = |text| u64::from_str_radix(text, 16).ok();
+    let (start, end) = range.split_once('-')?;
+    let (start, end) = (number(start)?, number(end)?);
+    let length = end.checked_sub(start)?;
+    Some(Mapping { start, length, offset: number(offset)?, path: path.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program that runs for long may wait in more stacks than can be kept.
+    #[test]
+    fn of_too_many_stacks_the_innermost_frames_are_known() {
+        let mut images = Images::new();
+        let mut site = |inner: u64, outer: u64| {
+            let addresses = [vec![inner; INNERMOST], vec![outer]].concat();
+            let site = images.number(Frames { addresses, ..Frames::default() });
+            (site, images.frames(site).map_or(0, |frames| frames.addresses.len()))
+        };
+        let all = 2 * MOST_SITES as u64;
+        let first = site(1, 0);
+        assert_eq!(first.1, INNERMOST + 1);
+        assert!((1..all).all(|outer| site(1, outer).0 != UNKNOWN));
+        assert_eq!(site(1, 0), first);
+        let late = site(1, all);
+        assert_eq!((late, late.1), (site(1, all + 1), INNERMOST));
+        assert!(
+            (2..all).any(|inner| site(inner, 0) == (UNKNOWN, 0)),
+            "they are not kept without end"
+        );
+    }
+}

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Why a thread left its processor, by the kernel's own call chain, or by its system call.
+
+use super::Kind;
+use super::table::{CALLS, FILES, KERNEL};
+use crate::analysis::Reason;
+use std::cell::{Cell, OnceCell};
+use std::collections::HashMap;
+use std::thread::JoinHandle;
+
+/// The kernel's functions, sorted by address.
+type Functions = Vec<(u64, String)>;
+
+/// Call chains of the kernel and words for them, numbered, and the names of its functions. These
+/// are read when the first chain comes, and waited for when words are wanted: that takes as long
+/// as many programs run.
+pub(crate) struct Kernel {
+    loading: Cell<Option<JoinHandle<Functions>>>,
+    functions: OnceCell<Functions>,
+    chains: HashMap<Vec<u64>, Reason>,
+    words: HashMap<(Kind, String), Reason>,
+    reasons: Vec<Why>,
+    /// What threads have slept in at an instruction of a process.
+    places: HashMap<(u32, u64), Vec<Reason>>,
+}
+
+/// What a reason stands for.
+#[derive(Default)]
+struct Why {
+    chain: Vec<u64>,
+    words: OnceCell<(Kind, String)>,
+    is_at_work: OnceCell<bool>,
+}
+
+/// A sleep in something that is not known.
+const UNKNOWN: Reason = Reason(0);
+/// A sleep in a wait for a futex.
+pub(crate) const FUTEX: Reason = Reason(1);
+/// How many reasons are kept apart.
+const MOST_REASONS: usize = 4096;
+/// How many places are remembered, and how many reasons of each.
+const MOST_PLACES: usize = 1 << 16;
+const MOST_OF_PLACE: usize = 8;
+
+impl Kernel {
+    pub(crate) fn new() -> Self {
+        let mut kernel = Kernel {
+            loading: Cell::new(None),
+            functions: OnceCell::new(),
+            chains: HashMap::new(),
+            words: HashMap::new(),
+            reasons: Vec::new(),
+            places: HashMap::new(),
+        };
+        let known = [(Kind::Unknown, "in the kernel"), (Kind::Futex, "futex")];
+        let numbers = known.map(|(kind, words)| kernel.reason(kind, words));
+        debug_assert_eq!(numbers, [UNKNOWN, FUTEX]);
+        kernel
+    }
+
+    /// Returns the number for a call chain, the innermost address first.
+    pub(crate) fn chain(&mut self, chain: Vec<u64>) -> Reason {
+        if let Some(reason) = self.chains.get(&chain) {
+            return *reason;
+        }
+        if self.chains.is_empty() {
+            self.loading.set(std::thread::Builder::new().spawn(load).ok());
+        }
+        let reason = self.number(Why { chain: chain.clone(), ..Why::default() });
+        if reason != UNKNOWN {
+            self.chains.insert(chain, reason);
+        }
+        reason
+    }
+
+    /// Returns whether a thread left its processor in the work that the kernel does before a return
+    /// to user mode. There, since Linux 6.18, a thread whose group has spent its quota leaves the
+    /// run queue.
+    pub(crate) fn is_at_work(&mut self, chain: Vec<u64>) -> bool {
+        let reason = self.chain(chain);
+        let Some(why) = self.reasons.get(reason.0 as usize) else { return false };
+        let has = |part| self.names(&why.chain).any(|name| name.contains(part));
+        *why.is_at_work.get_or_init(|| has("task_work_run") && has("cond_resched"))
+    }
+
+    /// A thread sleeps at an instruction of its process, for this reason.
+    pub(crate) fn learns(&mut self, place: (u32, u64), reason: Reason) {
+        if self.places.len() >= MOST_PLACES && !self.places.contains_key(&place) {
+            return;
+        }
+        let known = self.places.entry(place).or_default();
+        if known.contains(&reason) {
+            return;
+        }
+        if known.len() < MOST_OF_PLACE {
+            known.push(reason);
+            return;
+        }
+        let first = known[0];
+        if self.text(reason) != self.text(first) {
+            // There is no room for it, but it has to be known that there are two.
+            self.places.insert(place, vec![first, reason]);
+        }
+    }
+
+    /// A process has ended, or runs another program.
+    pub(crate) fn forget(&mut self, process: u32) {
+        self.places.retain(|(of, _), _| *of != process);
+    }
+
+    /// Returns why a thread sleeps there, if the words are the same for all that did so before.
+    pub(crate) fn reason_at(&self, place: (u32, u64)) -> Reason {
+        let Some([first, others @ ..]) = self.places.get(&place).map(Vec::as_slice) else {
+            return UNKNOWN;
+        };
+        let is_same = |other: &Reason| self.text(*other) == self.text(*first);
+        if others.iter().all(is_same) { *first } else { UNKNOWN }
+    }
+
+    /// Returns the number for some words of a kind.
+    pub(crate) fn reason(&mut self, kind: Kind, words: &str) -> Reason {
+        let words = (kind, words.to_owned());
+        if let Some(reason) = self.words.get(&words) {
+            return *reason;
+        }
+        let reason = self.number(Why { words: words.clone().into(), ..Why::default() });
+        self.words.insert(words, reason);
+        reason
+    }
+
+    /// Returns the number for a system call with a first argument that may be a file of a process.
+    pub(crate) fn call(&mut self, process: u32, call: i64, argument: u64) -> Reason {
+        let Some((_, name, kind, what)) = CALLS.iter().find(|(number, ..)| *number == call) else {
+            return self.reason(Kind::Call, &format!("system call {call}"));
+        };
+        let (kind, what) = match kind {
+            Kind::Call => file(process, argument).unwrap_or((Kind::Call, "")),
+            kind => (*kind, *what),
+        };
+        self.reason(kind, &words(name, what))
+    }
+
+    /// Returns the kind and the words for a number.
+    pub(crate) fn why(&self, reason: Reason) -> (Kind, &str) {
+        let Some(one) = self.reasons.get(reason.0 as usize) else {
+            return (Kind::Unknown, "in the kernel");
+        };
+        let words = one.words.get_or_init(|| why(&self.names(&one.chain).collect::<Vec<_>>()));
+        (words.0, &words.1)
+    }
+
+    /// Returns the words for a number.
+    pub(crate) fn text(&self, reason: Reason) -> &str {
+        self.why(reason).1
+    }
+
+    fn number(&mut self, why: Why) -> Reason {
+        if self.reasons.len() >= MOST_REASONS {
+            return UNKNOWN;
+        }
+        self.reasons.push(why);
+        u32::try_from(self.reasons.len() - 1).map_or(UNKNOWN, Reason)
+    }
+
+    /// Returns the names of the functions of a chain, as far as they are known.
+    fn names(&self, chain: &[u64]) -> impl Iterator<Item = &str> {
+        let functions = self.functions.get_or_init(|| {
+            let loaded = self.loading.take().map(JoinHandle::join);
+            loaded.and_then(Result::ok).unwrap_or_default()
+        });
+        chain.iter().filter_map(|address| {
+            let next = functions.partition_point(|(start, _)| start <= address);
+            Some(&*functions.get(next.checked_sub(1)?)?.1)
+        })
+    }
+}
+
+fn load() -> Functions {
+    let text = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+    let function = |line: &str| {
+        let mut words = line.split_whitespace();
+        let address = u64::from_str_radix(words.next()?, 16).ok()?;
+        let kind = words.next()?;
+        (address > 0 && kind.eq_ignore_ascii_case("t"))
+            .then(|| words.next().map(str::to_owned))?
+            .map(|name| (address, name))
+    };
+    let mut functions: Functions = text.lines().filter_map(function).collect();
+    functions.sort();
+    functions
+}
+
+/// Returns what an open file of a process is.
+fn file(process: u32, descriptor: u64) -> Option<(Kind, &'static str)> {
+    let link = std::fs::read_link(format!("/proc/{process}/fd/{descriptor}")).ok()?;
+    let link = link.to_str()?;
+    FILES.iter().find(|(start, ..)| link.starts_with(start)).map(|(_, kind, what)| (*kind, *what))
+}
+
+fn words(call: &str, what: &str) -> String {
+    match what {
+        "" => call.to_owned(),
+        "time" => "sleep for a time".to_owned(),
+        what => format!("{call}, {what}"),
+    }
+}
+
+/// Says what a thread with this call chain sleeps for, and in words.
+fn why(names: &[&str]) -> (Kind, String) {
+    let has = |part: &str| names.iter().any(|name| name.contains(part));
+    let found = KERNEL.iter().find(|(part, ..)| has(part));
+    if has("exc_page_fault") || has("do_user_addr_fault") || has("handle_mm_fault") {
+        let is_file =
+            has("filemap_") || has("folio_wait") || has("do_fault") || has("do_read_fault");
+        return match found {
+            Some((_, Kind::KernelLock, what, _)) => (Kind::KernelLock, words("page fault", what)),
+            _ if is_file => (Kind::Fault, "page fault of a file".to_owned()),
+            _ => (Kind::Fault, "page fault".to_owned()),
+        };
+    }
+    let call = names.iter().find_map(|name| {
+        let name = ["__x64_sys_", "__arm64_sys_", "__do_sys_", "__se_sys_", "ksys_"]
+            .iter()
+            .find_map(|start| name.strip_prefix(start))?;
+        Some(name.split('.').next().unwrap_or(name))
+    });
+    match (call, found) {
+        (Some(call), Some((_, kind, what, _))) => (*kind, words(call, what)),
+        (Some(call), None) => (Kind::Call, call.to_owned()),
+        (None, _) => {
+            let common = ["__schedule", "schedule", "__traceiter", "perf_"];
+            let own = names.iter().find(|name| !common.iter().any(|part| name.starts_with(part)));
+            (Kind::Unknown, own.map_or("in the kernel", |name| name).to_owned())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_with_two_reasons_has_none() {
+        let mut kernel = Kernel::new();
+        kernel.functions.set(vec![(10, "__x64_sys_read".to_owned())]).unwrap();
+        let (read, write) = (kernel.reason(Kind::Call, "read"), kernel.reason(Kind::Call, "write"));
+        let also_read = kernel.chain(vec![15]);
+        let (here, there) = ((1, 0x10), (2, 0x10));
+        assert_eq!(kernel.reason_at(here), UNKNOWN);
+        kernel.learns(here, read);
+        kernel.learns(here, also_read);
+        kernel.learns(there, write);
+        assert_eq!((kernel.reason_at(here), kernel.reason_at(there)), (read, write));
+        kernel.learns(here, write);
+        assert_eq!((kernel.reason_at(here), kernel.reason_at(there)), (UNKNOWN, write));
+    }
+
+    #[test]
+    fn of_a_place_with_many_chains_each_one_counts() {
+        let mut kernel = Kernel::new();
+        let functions = [(10, "__x64_sys_read"), (30, "__x64_sys_write")];
+        let functions = functions.map(|(at, name)| (at, name.to_owned())).to_vec();
+        kernel.functions.set(functions).unwrap();
+        let here = (1, 0x10);
+        for at in 10..30 {
+            let read = kernel.chain(vec![at]);
+            kernel.learns(here, read);
+        }
+        assert_eq!(kernel.text(kernel.reason_at(here)), "read");
+        let write = kernel.chain(vec![30]);
+        kernel.learns(here, write);
+        assert_eq!(kernel.reason_at(here), UNKNOWN);
+        kernel.forget(here.0);
+        kernel.learns(here, write);
+        assert_eq!(kernel.reason_at(here), write);
+    }
+
+    #[test]
+    fn chains_without_end_take_no_memory_without_end() {
+        let mut kernel = Kernel::new();
+        for at in 0..2 * MOST_REASONS as u64 {
+            kernel.chain(vec![at]);
+        }
+        assert!(kernel.chains.len() <= MOST_REASONS, "{}", kernel.chains.len());
+    }
+
+    #[test]
+    fn chains_are_said_in_words() {
+        let chain = ["schedule", "do_nanosleep", "hrtimer_nanosleep", "__x64_sys_clock_nanosleep"];
+        assert_eq!(why(&chain).1, "sleep for a time");
+        let chain = ["schedule", "anon_pipe_read", "vfs_read", "ksys_read", "do_syscall_64"];
+        assert_eq!(why(&chain).1, "read, a pipe");
+        let chain = ["schedule", "io_schedule", "folio_wait_bit_common", "filemap_fault"];
+        let chain = [&chain[..], &["handle_mm_fault", "exc_page_fault"]].concat();
+        assert_eq!(why(&chain), (Kind::Fault, "page fault of a file".into()));
+        assert_eq!(why(&["__schedule", "schedule", "odd_function"]).1, "odd_function");
+        for (part, kind, what, example) in KERNEL {
+            let chain: Vec<&str> = example.split(" <- ").collect();
+            let first = KERNEL.iter().find(|(part, ..)| chain.iter().any(|one| one.contains(part)));
+            let (found, words) = why(&chain);
+            assert_eq!((first.unwrap().0, found), (*part, *kind), "{example}");
+            assert!(words.ends_with(what) || *what == "time", "{words}");
+        }
+    }
+
+    #[test]
+    fn names_are_looked_up_when_they_are_wanted() {
+        let mut kernel = Kernel::new();
+        let functions = [(10, "schedule"), (20, "task_work_run"), (30, "x_cond_resched")];
+        let functions = functions.map(|(at, name)| (at, name.to_owned())).to_vec();
+        kernel.functions.set(functions).unwrap();
+        let (sleep, work) = (kernel.chain(vec![15, 20]), vec![15, 25, 31]);
+        assert_eq!(kernel.chain(vec![15, 20]), sleep);
+        assert_eq!(kernel.text(sleep), "task_work_run");
+        assert!(kernel.is_at_work(work) && !kernel.is_at_work(vec![15, 20]));
+        assert_eq!(kernel.text(FUTEX), "futex");
+        assert_eq!(kernel.reason(Kind::Futex, "futex"), FUTEX);
+    }
+
+    #[test]
+    fn each_call_of_the_table_is_told() {
+        let mut kernel = Kernel::new();
+        for (number, name, kind, what) in CALLS {
+            let reason = kernel.call(0, *number, 0);
+            assert_eq!(kernel.why(reason), (*kind, &*words(name, what)));
+        }
+        let process = std::process::id();
+        let (reads, _writes) = std::io::pipe().unwrap();
+        let reads = std::os::fd::AsRawFd::as_raw_fd(&reads).unsigned_abs().into();
+        let reason = kernel.call(process, libc::SYS_read, reads);
+        assert_eq!(kernel.why(reason), (Kind::Pipe, "read, a pipe"));
+    }
+}

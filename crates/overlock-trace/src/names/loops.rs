@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Loops that wait on a processor, told by their instructions.
+//!
+//! A thread that yields its processor waits. A loop waits if it contains PAUSE, or if all that it
+//! does is to look at memory that it does not itself move on to or write: load, compare, branch,
+//! and perhaps an attempt to exchange the value.
+
+use crate::names::images::Images;
+use iced_x86::{
+    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess,
+    Register,
+};
+use std::collections::HashMap;
+
+/// The places that samples have met, and whether each is in a loop that waits.
+pub(crate) struct Spins {
+    known: HashMap<(usize, u64), Loop>,
+}
+
+/// What an instruction belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Loop {
+    None,
+    Waits,
+    /// The call by which a loop yields.
+    Yields,
+}
+
+/// How far behind a place the end of its loop is looked for, in instructions.
+const FURTHEST: usize = 48;
+/// The longest loop, in bytes.
+const LONGEST: u64 = 256;
+/// How many places are remembered.
+const MOST_PLACES: usize = 1 << 16;
+
+impl Spins {
+    pub(crate) fn new() -> Self {
+        Spins { known: HashMap::new() }
+    }
+
+    /// Returns whether an address of a process is in a loop that waits; a call that yields is a
+    /// part of one only if it counts.
+    pub(crate) fn is_loop(
+        &mut self,
+        images: &Images,
+        (process, address): (u32, u64),
+        yields_count: bool,
+    ) -> bool {
+        let Some(code) = images.code(process, address) else { return false };
+        let place = (code.image, code.at);
+        let known = self.known.get(&place).copied();
+        let found = known.unwrap_or_else(|| find(code.text, code.start, code.at));
+        if known.is_none() && self.known.len() < MOST_PLACES {
+            self.known.insert(place, found);
+        }
+        found == Loop::Waits || (found == Loop::Yields && yields_count)
+    }
+}
+
+/// Returns what the instruction at `at` belongs to, in code that begins at `start`.
+fn find(text: &[u8], start: u64, at: u64) -> Loop {
+    match loop_around(text, start, at) {
+        _ if is_yield(text, start, at) => Loop::Yields,
+        Some(body) if is_waiting(&body) => Loop::Waits,
+        _ => Loop::None,
+    }
+}
+
+/// Returns whether the instruction is the system call `sched_yield`, or comes right after it.
+fn is_yield(text: &[u8], start: u64, at: u64) -> bool {
+    // mov eax, 24; syscall
+    const YIELD: [u8; 7] = [0xb8, 24, 0, 0, 0, 0x0f, 0x05];
+    let Some(at) = at.checked_sub(start).and_then(|at| usize::try_from(at).ok()) else {
+        return false;
+    };
+    let before = text.get(at.saturating_sub(YIELD.len())..).unwrap_or_default();
+    before
+        .get(..YIELD.len() + 2)
+        .is_some_and(|near| near.windows(YIELD.len()).any(|code| code == YIELD))
+}
+
+fn decoder(text: &[u8], start: u64, at: u64) -> Option<Decoder<'_>> {
+    let bytes = text.get(usize::try_from(at.checked_sub(start)?).ok()?..)?;
+    Some(Decoder::with_ip(64, bytes, at, DecoderOptions::NONE))
+}
+
+/// Returns the instructions of the smallest loop around an instruction.
+fn loop_around(text: &[u8], start: u64, at: u64) -> Option<Vec<Instruction>> {
+    let end = decoder(text, start, at)?.into_iter().take(FURTHEST).find_map(|instruction| {
+        let jumps = matches!(
+            instruction.flow_control(),
+            FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch
+        );
+        let target = instruction.near_branch_target();
+        (jumps && target <= at && at - target <= LONGEST).then_some((target, instruction.next_ip()))
+    });
+    let (first, end) = end?;
+    let body: Vec<_> =
+        decoder(text, start, first)?.into_iter().take_while(|one| one.ip() < end).collect();
+    Some(body)
+}
+
+fn is_waiting(body: &[Instruction]) -> bool {
+    let leaves = |one: &Instruction| {
+        matches!(
+            one.flow_control(),
+            FlowControl::Call | FlowControl::IndirectCall | FlowControl::Return
+        )
+    };
+    if body.iter().any(|one| one.is_invalid() || leaves(one)) {
+        return false;
+    }
+    body.iter().any(|one| one.mnemonic() == Mnemonic::Pause) || only_looks(body)
+}
+
+fn is_frame(register: Register) -> bool {
+    matches!(register, Register::RBP | Register::RSP)
+}
+
+/// Returns whether the loop only looks at memory, at addresses that are the same in each round:
+/// they are made of nothing that one round hands to the next.
+fn only_looks(body: &[Instruction]) -> bool {
+    let mut factory = InstructionInfoFactory::new();
+    let steps: Vec<Step> = body.iter().map(|one| Step::new(one, &mut factory)).collect();
+    if body.iter().zip(&steps).any(|(one, step)| !step.is_allowed(one)) {
+        return false;
+    }
+    let slots: Vec<u64> = steps.iter().filter_map(|step| step.stores).collect();
+    let mut handed_on = handed_on(&steps);
+    for step in &steps {
+        if step.addresses.iter().any(|register| handed_on.contains(register)) {
+            return false;
+        }
+        let comes_from = step.reads.iter().any(|register| handed_on.contains(register))
+            || step.loads.is_some_and(|slot| slots.contains(&slot));
+        handed_on.retain(|register| !step.writes.contains(register));
+        if comes_from {
+            handed_on.extend(&step.writes);
+        }
+    }
+    steps.iter().any(|step| step.looks) && !updates(body, &steps)
+}
+
+/// Returns whether the loop exchanges a value for one that it makes of the old one, as lock-free
+/// code does: its next round is a next attempt and not a wait, and there is seldom a next round.
+fn updates(body: &[Instruction], steps: &[Step]) -> bool {
+    let mut old = vec![Register::RAX];
+    for (one, step) in body.iter().zip(steps) {
+        if one.mnemonic() == Mnemonic::Cmpxchg {
+            if old.contains(&one.op1_register().full_register()) {
+                return true;
+            }
+            continue;
+        }
+        let is_made_of_old = step.looks || step.reads.iter().any(|register| old.contains(register));
+        old.retain(|register| !step.writes.contains(register));
+        if is_made_of_old {
+            old.extend(&step.writes);
+        }
+    }
+    false
+}
+
+/// Returns the registers that one round hands to the next: written, but read before that.
+fn handed_on(steps: &[Step]) -> Vec<Register> {
+    let (mut before, mut written) = (Vec::new(), Vec::new());
+    for step in steps {
+        let new = step.reads.iter().filter(|register| !written.contains(*register));
+        before.extend(new.copied());
+        written.extend(&step.writes);
+    }
+    before.into_iter().filter(|register| written.contains(register)).collect()
+}
+
+/// What an instruction does to registers and memory.
+#[derive(Debug, Default)]
+struct Step {
+    reads: Vec<Register>,
+    writes: Vec<Register>,
+    /// Registers of the addresses that it accesses, but for those of the function's own variables.
+    addresses: Vec<Register>,
+    /// It looks at memory that is not the function's own.
+    looks: bool,
+    /// It writes to memory in another way than by an attempt to exchange.
+    stores_elsewhere: bool,
+    /// The variable of the function that it reads, or writes, by its place.
+    loads: Option<u64>,
+    stores: Option<u64>,
+}
+
+impl Step {
+    fn new(one: &Instruction, factory: &mut InstructionInfoFactory) -> Self {
+        use OpAccess::{CondRead, CondWrite, Read, ReadCondWrite, ReadWrite, Write};
+        let mut step = Step::default();
+        let info = factory.info(one);
+        for used in info.used_registers() {
+            let register = used.register().full_register();
+            match used.access() {
+                Read | CondRead => step.reads.push(register),
+                Write => step.writes.push(register),
+                ReadWrite | ReadCondWrite | CondWrite => {
+                    step.reads.push(register);
+                    step.writes.push(register);
+                }
+                _ => {}
+            }
+        }
+        // A NOP names memory, but does not access it.
+        for used in info.used_memory().iter().filter(|_| one.mnemonic() != Mnemonic::Nop) {
+            if is_frame(used.base()) && used.index() == Register::None {
+                let reads = matches!(used.access(), Read | CondRead | ReadWrite | ReadCondWrite);
+                step.loads = reads.then_some(used.displacement());
+                let writes = !matches!(used.access(), Read | CondRead);
+                step.stores = writes.then_some(used.displacement());
+                continue;
+            }
+            let parts = [used.base().full_register(), used.index().full_register()];
+            step.addresses.extend(parts.into_iter().filter(|part| *part != Register::None));
+            match used.access() {
+                Read | CondRead => step.looks = true,
+                ReadWrite | ReadCondWrite if exchanges(one) => step.looks = true,
+                _ => step.stores_elsewhere = true,
+            }
+        }
+        step
+    }
+
+    fn is_allowed(&self, one: &Instruction) -> bool {
+        let looks_well = !self.looks || can_look(one.mnemonic()) || exchanges(one);
+        let is_known = is_simple(one.mnemonic()) || one.flow_control() != FlowControl::Next;
+        looks_well && is_known && !self.stores_elsewhere
+    }
+}
+
+fn exchanges(one: &Instruction) -> bool {
+    one.has_lock_prefix() || one.mnemonic() == Mnemonic::Xchg
+}
+
+fn can_look(mnemonic: Mnemonic) -> bool {
+    use Mnemonic::{Bt, Cmp, Mov, Movsx, Movsxd, Movzx, Test};
+    matches!(mnemonic, Bt | Cmp | Mov | Movsx | Movsxd | Movzx | Test)
+}
+
+fn is_simple(mnemonic: Mnemonic) -> bool {
+    use Mnemonic::{
+        Add, And, Cmpxchg, Dec, Endbr64, Inc, Lea, Nop, Not, Or, Rdtsc, Rdtscp, Sar, Sete, Setne,
+        Shl, Shr, Sub, Xchg, Xor,
+    };
+    can_look(mnemonic)
+        || matches!(
+            mnemonic,
+            Add | And
+                | Cmpxchg
+                | Dec
+                | Endbr64
+                | Inc
+                | Lea
+                | Nop
+                | Not
+                | Or
+                | Rdtsc
+                | Rdtscp
+                | Sar
+                | Sete
+                | Setne
+                | Shl
+                | Shr
+                | Sub
+                | Xchg
+                | Xor
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Loop, find};
+
+    #[track_caller]
+    fn check(code: &[u8], waits_there: bool) {
+        assert_eq!(find(code, 0x1000, 0x1000) == Loop::Waits, waits_there, "{code:x?}");
+    }
+
+    #[test]
+    fn loops_that_wait_are_known_by_their_code() {
+        // pause; mov eax, [rdi]; test eax, eax; jne
+        check(&[0xf3, 0x90, 0x8b, 0x07, 0x85, 0xc0, 0x75, 0xf8], true);
+        // mov eax, [rdi]; test eax, eax; jne
+        check(&[0x8b, 0x07, 0x85, 0xc0, 0x75, 0xfa], true);
+        // mov eax, 1; xchg [rdi], eax; test eax, eax; jne
+        check(&[0xb8, 1, 0, 0, 0, 0x87, 0x07, 0x85, 0xc0, 0x75, 0xf5], true);
+        // OpenBLAS's exec_blas: mov rdx, [rax+16]; shl rdx, 7; mov rdx, [rdx+rcx]; test rdx, rdx;
+        // jne
+        check(
+            &[
+                0x48, 0x8b, 0x50, 0x10, 0x48, 0xc1, 0xe2, 7, 0x48, 0x8b, 0x14, 0x0a, 0x48, 0x85,
+                0xd2, 0x75, 0xef,
+            ],
+            true,
+        );
+        // xor eax, eax; mov ecx, 1; lock cmpxchg [rdi], ecx; jne
+        check(&[0x31, 0xc0, 0xb9, 1, 0, 0, 0, 0xf0, 0x0f, 0xb1, 0x0f, 0x75, 0xf3], true);
+        // rdtsc; sub eax, ecx; cmp eax, [rip+0]; jbe
+        check(&[0x0f, 0x31, 0x29, 0xc8, 0x3b, 0x05, 0, 0, 0, 0, 0x76, 0xf4], true);
+        // mov rax, [rbp-8]; mov eax, [rax]; test eax, eax; jne
+        check(&[0x48, 0x8b, 0x45, 0xf8, 0x8b, 0x00, 0x85, 0xc0, 0x75, 0xf6], true);
+    }
+
+    #[test]
+    fn the_call_that_yields_is_known() {
+        // mov eax, 24; syscall; ret, and the same with the number of getpid
+        let yields = [0xb8, 24, 0, 0, 0, 0x0f, 0x05, 0xc3, 0x90, 0x90];
+        let found = find(&yields, 0x1000, 0x1007);
+        assert_eq!(found, Loop::Yields, "a system call returns behind its instruction");
+        let other = [0xb8, 39, 0, 0, 0, 0x0f, 0x05, 0xc3, 0x90, 0x90];
+        assert_eq!(find(&other, 0x1000, 0x1007), Loop::None);
+    }
+
+    #[test]
+    fn loops_that_work_are_not() {
+        // A search: mov eax, [rdi]; add rdi, 4; test eax, eax; jne
+        check(&[0x8b, 0x07, 0x48, 0x83, 0xc7, 0x04, 0x85, 0xc0, 0x75, 0xf6], false);
+        // A list: mov rax, [rax]; test rax, rax; jne
+        check(&[0x48, 0x8b, 0x00, 0x48, 0x85, 0xc0, 0x75, 0xf8], false);
+        // A sum: add eax, [rdi]; dec ecx; jne
+        check(&[0x03, 0x07, 0xff, 0xc9, 0x75, 0xfa], false);
+        // A walk by a counter: mov rdx, rcx; mov eax, [rdi+rdx]; inc rcx; test eax, eax; jne
+        check(
+            &[0x48, 0x89, 0xca, 0x8b, 0x04, 0x17, 0x48, 0xff, 0xc1, 0x85, 0xc0, 0x75, 0xf3],
+            false,
+        );
+        // The same with the counter on the stack: mov rdx, [rbp-8]; mov eax, [rdi+rdx]; inc rdx;
+        // mov [rbp-8], rdx; test eax, eax; jne
+        check(
+            &[
+                0x48, 0x8b, 0x55, 0xf8, 0x8b, 0x04, 0x17, 0x48, 0xff, 0xc2, 0x48, 0x89, 0x55, 0xf8,
+                0x85, 0xc0, 0x75, 0xee,
+            ],
+            false,
+        );
+        // An update without a lock: mov edx, eax; or edx, 2; lock cmpxchg [rdi], edx; jne
+        check(&[0x89, 0xc2, 0x83, 0xca, 2, 0xf0, 0x0f, 0xb1, 0x17, 0x75, 0xf5], false);
+        // A count: dec ecx; jne
+        check(&[0xff, 0xc9, 0x75, 0xfc], false);
+        // A store: mov [rdi], eax; dec ecx; jne
+        check(&[0x89, 0x07, 0xff, 0xc9, 0x75, 0xfa], false);
+        // A call: call +0; mov eax, [rdi]; test eax, eax; jne
+        check(&[0xe8, 0, 0, 0, 0, 0x8b, 0x07, 0x85, 0xc0, 0x75, 0xf5], false);
+    }
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a stack waits for, by the tables of names, and which functions that concerns.
+
+use super::Kind;
+use super::symbols::Frame;
+use super::table::{FUNCTIONS, INTERPRETERS, LIBRARIES, PARTS, WRAPPERS};
+
+/// Returns what a stack waits for. In the C library's wait for a condition, a plain wait is for the
+/// mutex, which the thread takes again before it returns. Elsewhere there it is for an inner lock.
+pub(crate) fn kind(stack: &[Frame], is_plain: bool) -> Kind {
+    let is_syscall = |frame: &Frame| frame.function == "syscall" && is_of_libc(frame);
+    let is_inside = stack.first().is_some_and(is_of_libc) && !stack.iter().any(is_syscall);
+    let mut kind = None;
+    for frame in stack.iter().take_while(|frame| is_passing_on(frame)) {
+        let part = || PARTS.iter().find(|(part, ..)| frame.function.contains(part));
+        // The outermost such function is what the program called.
+        let found = function(frame).or_else(|| Some(part()?.1));
+        // A function that has lost its name tells nothing, but its module may.
+        let lost = match (found, kind) {
+            (None, Some(Kind::Condvar)) => interpreter(frame),
+            _ => None,
+        };
+        kind = found.or(lost).or(kind);
+    }
+    match kind {
+        Some(Kind::Condvar) if is_plain => Kind::Retake,
+        None if is_plain && is_inside => Kind::Libc,
+        found => found.unwrap_or(Kind::Futex),
+    }
+}
+
+fn is_of_libc(frame: &Frame) -> bool {
+    ["libc.so", "libc-", "ld-musl"].iter().any(|start| frame.module.starts_with(start))
+}
+
+fn function(frame: &Frame) -> Option<Kind> {
+    FUNCTIONS.iter().find(|(start, ..)| frame.function.starts_with(start)).map(|one| one.1)
+}
+
+fn interpreter(frame: &Frame) -> Option<Kind> {
+    INTERPRETERS.iter().find(|(start, _)| frame.module.starts_with(start)).map(|one| one.1)
+}
+
+/// Returns what a stack waits for where the source has told. A lock may be made of semaphores or
+/// of condition variables, which only the names of its functions say.
+pub(crate) fn kind_of(told: Option<Kind>, stack: &[Frame], is_plain: bool) -> Kind {
+    let named = kind(stack, is_plain);
+    match told {
+        Some(
+            Kind::Semaphore | Kind::Condvar | Kind::Mutex | Kind::Futex | Kind::Timer | Kind::Poll,
+        ) if stack
+            .iter()
+            .take_while(|frame| is_passing_on(frame))
+            .any(|frame| function(frame).or_else(|| interpreter(frame)).is_some()) =>
+        {
+            match named {
+                // A function that has lost its name is of an interpreter's lock only where it waits
+                // for a condition.
+                Kind::Futex => told.and_then(|told| lost(told, stack)).unwrap_or(Kind::Futex),
+                named => named,
+            }
+        }
+        Some(told) => told,
+        None => named,
+    }
+}
+
+/// What an interpreter's function without a name waits for, where the source has told of the wait.
+fn lost(told: Kind, stack: &[Frame]) -> Option<Kind> {
+    let by_module = stack.iter().find_map(interpreter).filter(|_| told == Kind::Condvar);
+    by_module.or(Some(told))
+}
+
+fn is_passing_on(frame: &Frame) -> bool {
+    LIBRARIES.iter().any(|library| frame.module.starts_with(library))
+        || WRAPPERS.iter().any(|start| frame.function.starts_with(start))
+        || function(frame).is_some()
+        || (frame.function.starts_with(&frame.module) && interpreter(frame).is_some())
+        || implemented(&frame.function).is_some_and(|(_, of)| is_of_rust(of))
+}
+
+fn is_of_rust(path: &str) -> bool {
+    ["core::", "std::", "alloc::"].iter().any(|start| path.starts_with(start))
+}
+
+/// Returns the type and the trait of a Rust method such as `<T as core::cmp::Ord>::cmp`.
+fn implemented(function: &str) -> Option<(&str, &str)> {
+    let inside = function.strip_prefix('<')?;
+    let (of, rest) = inside.split_once(" as ")?;
+    Some((of, rest))
+}
+
+/// How many callers of a function are shown with it.
+const CALLERS: usize = 2;
+/// Where threads begin: nothing is told by these.
+const BEGINNINGS: [&str; 8] = [
+    "start_thread",
+    "clone",
+    "__clone",
+    "_start",
+    "__libc_start",
+    "thread_native_entry",
+    "main",
+    "runtime.goexit",
+];
+
+/// Returns the function that concerns the user, the first of the program's own, and its callers.
+pub(crate) fn place(stack: &[Frame]) -> (String, Vec<String>) {
+    let is_named = |frame: &Frame| !frame.function.starts_with("0x");
+    let own = stack.iter().position(|frame| !is_passing_on(frame) && is_named(frame));
+    // Without one, the outermost function that the tables know.
+    let known = || stack.iter().rposition(|frame| function(frame).is_some());
+    let outermost = || stack.iter().rposition(is_named);
+    let unnamed = || stack.iter().position(|frame| !is_passing_on(frame));
+    let Some(at) = own.or_else(known).or_else(outermost).or_else(unnamed) else {
+        return ("?".to_owned(), Vec::new());
+    };
+    let frame = &stack[at];
+    let function = short(&frame.function);
+    let place = match &frame.line {
+        Some(line) => format!("{function} ({line})"),
+        None if frame.module.is_empty() => function,
+        None => format!("{function} ({})", frame.module),
+    };
+    let is_caller = |frame: &&Frame| {
+        is_named(frame)
+            && !is_of_libc(frame)
+            && !BEGINNINGS.iter().any(|start| frame.function.starts_with(start))
+            && !WRAPPERS.iter().any(|start| frame.function.starts_with(start))
+    };
+    let callers = stack[at + 1..].iter().filter(is_caller).take(CALLERS);
+    (place, callers.map(|frame| short(&frame.function)).collect())
+}
+
+/// Returns the C library's function by which a stack came to wait inside of it.
+pub(crate) fn libcs(stack: &[Frame]) -> Option<String> {
+    let inside = stack.iter().take_while(|frame| is_of_libc(frame));
+    let named = inside
+        .filter(|frame| !frame.function.contains('+') && !frame.function.starts_with("__lll"))
+        .last()?;
+    Some(named.function.clone())
+}
+
+/// Leaves out the arguments of a C++ function, and the hash and the trait of a Rust one.
+fn short(function: &str) -> String {
+    if let Some((of, rest)) = implemented(function)
+        && let Some((_, method)) = rest.rsplit_once(">::")
+    {
+        return format!("{of}::{}", short(method));
+    }
+    let without_hash = match function.rsplit_once("::h") {
+        Some((name, hash)) if hash.len() == 16 => name,
+        _ => function,
+    };
+    without_hash.split('(').next().filter(|name| !name.is_empty()).unwrap_or(function).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(function: &str, module: &str) -> Frame {
+        let line = (module == "app").then(|| "app.c:7".to_owned());
+        Frame { function: function.into(), line, module: module.into() }
+    }
+
+    /// What no line of the tables knows is of the C library.
+    fn example(text: &str) -> Vec<Frame> {
+        let of = |name| {
+            let known = function(&frame(name, "some.so")).is_some();
+            frame(name, if known { "some.so" } else { "libc.so.6" })
+        };
+        text.split(" <- ").map(of).collect()
+    }
+
+    #[test]
+    fn each_line_of_the_tables_decides_its_example() {
+        for (part, kind, text) in PARTS {
+            let stack = example(text);
+            let last = &stack.last().unwrap().function;
+            let first = PARTS.iter().find(|(part, ..)| last.contains(part)).unwrap();
+            assert_eq!((first.0, super::kind(&stack, false)), (*part, *kind), "{text}");
+        }
+        for (start, kind, text) in FUNCTIONS {
+            let stack = example(text);
+            let decides = stack.iter().rev().find_map(|frame| {
+                FUNCTIONS.iter().find(|(start, ..)| frame.function.starts_with(start))
+            });
+            assert_eq!((decides.unwrap().0, super::kind(&stack, false)), (*start, *kind), "{text}");
+        }
+        for (module, kind) in INTERPRETERS {
+            let lost = frame(&format!("{module}.x+0x1"), &format!("{module}.x"));
+            let stack = [frame("pthread_cond_timedwait", "libc.so.6"), lost];
+            assert_eq!(super::kind(&stack, false), *kind, "{module}");
+            assert_eq!(kind_of(Some(Kind::Condvar), &stack[1..], false), *kind, "{module}");
+            assert_eq!(kind_of(Some(Kind::Semaphore), &stack[1..], false), Kind::Semaphore);
+        }
+    }
+
+    #[test]
+    fn the_programs_own_function_is_named() {
+        let libc = |name| frame(name, "libc.so.6");
+        let placed = |stack: &[Frame]| place(stack).0;
+        let stack = [libc("libc.so.6+0x98d61"), libc("pthread_mutex_lock"), frame("put", "app")];
+        assert_eq!((kind(&stack, false), placed(&stack)), (Kind::Mutex, "put (app.c:7)".into()));
+        let wait = libc("pthread_cond_wait");
+        let cpp =
+            frame("std::condition_variable::wait(std::unique_lock<std::mutex>&)", "libstdc++.so.6");
+        let stack = [libc("x"), wait, cpp, frame("Queue::pop(int)", "app")];
+        assert_eq!(
+            (kind(&stack, false), placed(&stack)),
+            (Kind::Condvar, "Queue::pop (app.c:7)".into())
+        );
+        assert_eq!(kind(&stack, true), Kind::Retake, "the mutex is taken again");
+        assert_eq!((kind(&[], false), placed(&[])), (Kind::Futex, "?".into()));
+        let cpp = [
+            libc("pthread_rwlock_wrlock"),
+            frame("__glibcxx_rwlock_wrlock(pthread_rwlock_t*)", "app"),
+            frame("std::unique_lock<std::shared_mutex>::lock()", "app"),
+            frame("store(int)", "app"),
+        ];
+        assert_eq!((kind(&cpp, false), placed(&cpp)), (Kind::Writer, "store (app.c:7)".into()));
+        let compares = [
+            frame("<i32 as core::cmp::PartialOrd>::lt", "app"),
+            frame("<lib::Raw as lock_api::RawRwLock>::lock_exclusive", "app"),
+        ];
+        assert_eq!(placed(&compares), "lib::Raw::lock_exclusive (app.c:7)");
+        let rust = [
+            frame("std::sys::sync::mutex::futex::Mutex::lock_contended", "app"),
+            frame("main::h0123456789abcdef", "app"),
+        ];
+        assert_eq!((kind(&rust, false), placed(&rust)), (Kind::Mutex, "main (app.c:7)".into()));
+    }
+
+    #[test]
+    fn callers_tell_rows_of_one_wrapper_apart() {
+        let stack = [frame("pthread_mutex_lock", "libc.so.6"), frame("my_lock", "app")];
+        let slow = [&stack[..], &[frame("slow_path", "app"), frame("work", "app")]].concat();
+        let callers = vec!["slow_path".to_owned(), "work".to_owned()];
+        assert_eq!(place(&slow), ("my_lock (app.c:7)".to_owned(), callers));
+        let end = [&stack[..], &[frame("start_thread", "libc.so.6")]].concat();
+        assert_eq!(place(&end).1, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_lock_may_be_made_of_semaphores() {
+        let server = ["PGSemaphoreLock", "LWLockAcquire", "XLogFlush"];
+        let server = server.map(|function| frame(function, "postgres"));
+        let told = Some(Kind::Semaphore);
+        assert_eq!(kind_of(told, &server, false), Kind::Mutex);
+        assert_eq!(place(&server).0, "XLogFlush (postgres)");
+        assert_eq!(kind_of(told, &[frame("take", "app")], false), Kind::Semaphore);
+        assert_eq!(kind_of(None, &server, false), Kind::Mutex);
+    }
+
+    #[test]
+    fn a_lock_inside_of_the_c_library_is_known() {
+        let libc = |name| frame(name, "libc.so.6");
+        let stack = [libc("libc.so.6+0x8"), libc("localtime_r"), frame("log_date", "app")];
+        assert_eq!(kind(&stack, true), Kind::Libc);
+        assert_eq!(kind(&stack, false), Kind::Futex, "it may be anything");
+        assert_eq!(libcs(&stack), Some("localtime_r".into()));
+    }
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Names for addresses: functions, inlined ones too, files and lines.
+
+use crate::analysis::Site;
+use crate::names::images::Images;
+use addr2line::Loader;
+use object::{Object as _, ObjectSymbol as _};
+use std::collections::HashMap;
+
+/// A function of a stack.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Frame {
+    pub(crate) function: String,
+    /// File and line, where the program has them.
+    pub(crate) line: Option<String>,
+    /// The last part of the path of the library or program.
+    pub(crate) module: String,
+}
+
+/// The symbols of all files that were asked for.
+#[derive(Default)]
+pub(crate) struct Symbols {
+    files: HashMap<String, File>,
+}
+
+#[derive(Default)]
+struct File {
+    lines: Option<Loader>,
+    /// Address, size and name, by address.
+    functions: Vec<(u64, u64, String)>,
+}
+
+impl Symbols {
+    /// Names the functions of a stack, the innermost first.
+    pub(crate) fn stack(&mut self, images: &Images, site: Site) -> Vec<Frame> {
+        let Some(frames) = images.frames(site) else { return Vec::new() };
+        let mut named = Vec::new();
+        for (depth, address) in frames.addresses.iter().enumerate() {
+            // A return address belongs to the instruction before it.
+            let address = address.saturating_sub(u64::from(depth > 0));
+            match images.file(frames, address) {
+                Some((path, at)) => {
+                    let file = self.files.entry(path.to_owned()).or_insert_with(|| File::new(path));
+                    file.name(path, at, &mut named);
+                }
+                None => named.push(Frame { function: format!("{address:#x}"), ..Frame::default() }),
+            }
+        }
+        named
+    }
+}
+
+impl File {
+    fn new(path: &str) -> Self {
+        let mut functions = Vec::new();
+        if let Ok(bytes) = std::fs::read(path)
+            && let Ok(file) = object::File::parse(&*bytes)
+        {
+            let all = file.symbols().chain(file.dynamic_symbols());
+            let sized = all.filter(|symbol| symbol.size() > 0 && symbol.is_definition());
+            functions.extend(sized.filter_map(|symbol| {
+                Some((symbol.address(), symbol.size(), symbol.name().ok()?.to_owned()))
+            }));
+            functions.sort();
+        }
+        File { lines: Loader::new(path).ok(), functions }
+    }
+
+    /// Adds the functions at an address: those that are inlined there, and the one that is called.
+    fn name(&self, path: &str, at: u64, named: &mut Vec<Frame>) {
+        let module = path.rsplit('/').next().unwrap_or(path).to_owned();
+        let before = named.len();
+        if let Some(lines) = &self.lines
+            && let Ok(mut frames) = lines.find_frames(at)
+        {
+            while let Ok(Some(frame)) = frames.next() {
+                let line = frame.location.and_then(|place| {
+                    let file = place.file?.rsplit('/').next()?.to_owned();
+                    Some(place.line.map_or(file.clone(), |line| format!("{file}:{line}")))
+                });
+                let function =
+                    frame.function.and_then(|name| Some(name.demangle().ok()?.into_owned()));
+                let function = function.or_else(|| self.symbol(at));
+                let Some(function) = function else { continue };
+                named.push(Frame { function, line, module: module.clone() });
+            }
+        }
+        if named.len() == before {
+            let function = self.symbol(at).unwrap_or_else(|| format!("{module}+{at:#x}"));
+            named.push(Frame { function, line: None, module });
+        }
+    }
+
+    fn symbol(&self, at: u64) -> Option<String> {
+        let next = self.functions.partition_point(|(start, ..)| *start <= at);
+        let near = self.functions[..next].iter().rev().take(8);
+        let (.., name) = near.into_iter().find(|(start, size, _)| at - start < *size)?;
+        let plain = name.split('@').next().unwrap_or(name);
+        Some(addr2line::demangle_auto(plain.into(), None).into_owned())
+    }
+}

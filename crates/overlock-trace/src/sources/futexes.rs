@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Waits by futexes, the end of which has no record of its own.
+//!
+//! Each record takes time of the program. A wait is over when its thread gets a processor after a
+//! sleep. If the thread sleeps again in the same call, it waits again: it had been woken for
+//! nothing. If it makes another call, or leaves its processor elsewhere, and has not slept, its
+//! call had returned at once, because the word had another value or the release came just before
+//! the sleep. A call is known by its instruction and its word: all calls by the C library's
+//! `syscall` share one instruction.
+
+use crate::analysis::{SHARED, Site, Wakes, What};
+use crate::names::Kind;
+use crate::sources::owner;
+use crate::sources::points::{FUTEX_COMMAND, FUTEX_PRIVATE, Layout};
+use crate::sources::records::{Record, Sample};
+use crate::sources::tracer::{Tracer, Waiting};
+
+/// The number of the idle task, which holds no lock.
+const NO_THREAD: u32 = 0;
+
+impl Tracer {
+    /// A thread enters a call that waits.
+    pub(crate) fn futex_wait(&mut self, record: &Record<'_>, sample: &Sample<'_>) {
+        let (at, thread) = (record.time, record.thread);
+        self.ends_wait(at, thread);
+        let is_plain = sample.field(self.layout.futex_op) & FUTEX_COMMAND == 0;
+        let site = sample.stack.map(|stack| self.images.site(record.process, &stack, is_plain));
+        let site = site.unwrap_or(Site(0));
+        let value = sample.field(self.layout.futex_value);
+        let site = self.site_of_join(site, value);
+        let is_mutex = owner::is_mutex(is_plain, value);
+        if is_mutex {
+            self.mutexes.insert(thread);
+        }
+        let word_of_site = self.words.entry(site).or_default();
+        word_of_site.waits(value);
+        let is_lock = is_mutex || word_of_site.is_like_a_lock();
+        let lock = word(sample, &self.layout);
+        let place = sample.stack.map_or(0, |stack| stack.instruction);
+        self.calls.insert(thread, Waiting { began: at, place, lock, site, is_lock });
+        self.event(at, thread, What::Wait { lock, site, is_lock });
+    }
+
+    /// A wait whose word has a thread's number is one for its end.
+    pub(crate) fn site_of_join(&mut self, site: Site, value: u64) -> Site {
+        let is_thread = u32::try_from(value).is_ok_and(|id| self.threads.contains_key(&id));
+        if is_thread { self.images.site_of(site, Kind::Join) } else { site }
+    }
+
+    /// A thread enters another call.
+    pub(crate) fn futex_wake(&mut self, record: &Record<'_>, sample: &Sample<'_>) {
+        let (at, thread) = (record.time, record.thread);
+        self.ends_wait(at, thread);
+        self.calls.remove(&thread);
+        let lock = word(sample, &self.layout);
+        let all = sample.field(self.layout.futex_value) > 1;
+        self.event(at, thread, What::Wake { lock, how: Wakes { all, ..Wakes::default() } });
+    }
+
+    /// A thread is made able to run, by another or in an interrupt.
+    pub(crate) fn woken(&mut self, at: u64, woken: u32, by: Option<(u32, Site)>) {
+        let (by, site) = by.unwrap_or((NO_THREAD, Site(0)));
+        self.event(at, woken, What::Woken { by, site });
+        // One that has not slept yet returns at once.
+        if !self.analysis.has_slept(woken) {
+            self.ends_wait(at, woken);
+        }
+    }
+
+    /// A thread has got a processor.
+    pub(crate) fn continues(&mut self, at: u64, thread: u32) {
+        if self.analysis.has_slept(thread) {
+            self.ends_wait(at, thread);
+        }
+    }
+
+    /// A thread leaves its processor in a system call that was made at a place with a first
+    /// argument, or in none. Returns whether it does so in a wait.
+    pub(crate) fn leaves(
+        &mut self,
+        at: u64,
+        thread: u32,
+        (place, argument): (u64, u64),
+        sleeps: bool,
+    ) -> bool {
+        let waits = self.analysis.waits(thread);
+        match self.calls.get(&thread).copied() {
+            Some(call) if call.place == place && call.lock & !SHARED == argument => {
+                if !waits && sleeps {
+                    let Waiting { lock, site, is_lock, .. } = call;
+                    self.event(at, thread, What::Wait { lock, site, is_lock });
+                    return true;
+                }
+                waits
+            }
+            Some(_) if place != 0 => {
+                self.ends_wait(at, thread);
+                self.calls.remove(&thread);
+                false
+            }
+            _ => waits,
+        }
+    }
+
+    fn ends_wait(&mut self, at: u64, thread: u32) {
+        if self.analysis.waits(thread) {
+            self.mutexes.remove(&thread);
+            let began = self.calls.get(&thread).map(|call| call.began);
+            let at = began.filter(|_| !self.analysis.has_slept(thread)).unwrap_or(at);
+            self.event(at, thread, What::WaitEnd);
+        }
+    }
+}
+
+/// Returns the word of a futex call, marked if other processes may wait by it, too.
+fn word(sample: &Sample<'_>, layout: &Layout) -> u64 {
+    let is_private = sample.field(layout.futex_op) & FUTEX_PRIVATE != 0;
+    let shared = if is_private { 0 } else { SHARED };
+    sample.field(layout.futex_address) | shared
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::{Analysis, Limits, State};
+
+    const LOCK: u64 = 16;
+    const HERE: (u64, u64) = (0x1000, LOCK);
+    const ELSEWHERE: (u64, u64) = (0x2000, LOCK);
+    /// The same instruction makes another call.
+    const OTHER_CALL: (u64, u64) = (0x1000, 3);
+    const THREAD: u32 = 8;
+
+    /// A thread that has begun to wait.
+    fn waiting() -> Tracer {
+        let mut tracer = Tracer::new(Analysis::new(Limits::default()), None);
+        tracer.adopt(0, 7, THREAD);
+        let (lock, site) = (LOCK | SHARED, Site(0));
+        tracer
+            .calls
+            .insert(THREAD, Waiting { began: 10, place: HERE.0, lock, site, is_lock: false });
+        tracer.event(10, THREAD, What::Wait { lock, site, is_lock: false });
+        tracer
+    }
+
+    fn sleeps(tracer: &mut Tracer, at: u64, call: (u64, u64)) -> bool {
+        let is_wait = tracer.leaves(at, THREAD, call, true);
+        tracer.event(at, THREAD, What::Out(State::asleep()));
+        is_wait
+    }
+
+    fn continues(tracer: &mut Tracer, at: u64) {
+        tracer.event(at, THREAD, What::In);
+        tracer.continues(at, THREAD);
+    }
+
+    #[test]
+    fn a_wait_ends_with_its_sleep() {
+        let mut tracer = waiting();
+        // Without a processor before it sleeps, it has not waited yet.
+        assert!(tracer.leaves(20, THREAD, HERE, false));
+        tracer.event(20, THREAD, What::Out(State::Preempted));
+        continues(&mut tracer, 30);
+        assert!(tracer.analysis.waits(THREAD));
+        assert!(sleeps(&mut tracer, 40, HERE));
+        tracer.woken(50, THREAD, None);
+        assert!(tracer.analysis.waits(THREAD));
+        continues(&mut tracer, 60);
+        assert!(!tracer.analysis.waits(THREAD));
+        assert!(!tracer.leaves(70, THREAD, HERE, false), "no wait is left");
+    }
+
+    #[test]
+    fn a_wait_that_never_slept_has_ended_before_what_comes_next() {
+        let mut tracer = waiting();
+        tracer.woken(20, THREAD, None);
+        assert!(!tracer.analysis.waits(THREAD));
+        for call in [ELSEWHERE, OTHER_CALL] {
+            let mut tracer = waiting();
+            assert!(!sleeps(&mut tracer, 20, call));
+            assert!(!tracer.analysis.waits(THREAD));
+            let ended = tracer.kept.iter().find(|(event, _)| event.what == What::WaitEnd);
+            assert_eq!(ended.map(|(event, _)| event.at_ns), Some(10), "it was over at once");
+        }
+    }
+
+    #[test]
+    fn a_thread_can_sleep_again_in_one_call() {
+        let mut tracer = waiting();
+        sleeps(&mut tracer, 20, HERE);
+        continues(&mut tracer, 30);
+        assert!(!tracer.analysis.waits(THREAD));
+        assert!(sleeps(&mut tracer, 40, HERE));
+        assert!(tracer.analysis.waits(THREAD));
+        continues(&mut tracer, 50);
+        assert!(!sleeps(&mut tracer, 60, ELSEWHERE));
+    }
+}

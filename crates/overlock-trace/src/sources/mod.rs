@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where events come from: the kernel's tracepoints, a preloaded library, or looks at threads.
+
+mod account;
+mod bursts;
+mod calls;
+mod coarse;
+mod drain;
+mod futexes;
+mod looks;
+mod owner;
+mod platform;
+pub(crate) mod points;
+mod preload;
+mod quota;
+pub(crate) mod records;
+mod rings;
+mod session;
+mod tracepoints;
+pub(crate) mod tracer;
+
+pub use preload::LIBRARY;
+pub use session::{Closing, Files, Needs, Opened, Seen, Session, Start, Wanted};

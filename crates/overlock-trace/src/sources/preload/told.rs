@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a preloaded library has told, until its turn comes among the kernel's records.
+
+use super::memory::{self, Batch};
+use crate::analysis::Site;
+use crate::sources::account::Time;
+use std::collections::{HashMap, VecDeque};
+
+/// What threads have told and has not had its turn.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    pub(super) events: VecDeque<Saying>,
+    /// The stack of a place that a thread has told, until its next wait there.
+    stacks: HashMap<(u32, u16), OwnStack>,
+    /// The places that threads have numbered.
+    pub(super) places: HashMap<(u32, u16), Site>,
+    pub(super) conditions: HashMap<u32, Condition>,
+    /// Which thread had the lock when a thread began to wait for it.
+    pub(super) holders: HashMap<u32, u32>,
+    /// Where each thread has last released a lock.
+    pub(super) released_at: HashMap<u32, Site>,
+    /// Accounts of threads, as far as they have not been used.
+    pub(super) accounts: Vec<Account>,
+    /// Processor time in loops that yield, of each thread, for which no sample was made yet.
+    yields: HashMap<u32, u64>,
+    /// No records tell of switches.
+    pub(super) is_coarse: bool,
+    /// The processor time for which a sample stands.
+    pub(super) sample_ns: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Saying {
+    pub(super) at: u64,
+    pub(super) process: u32,
+    pub(super) thread: u32,
+    pub(super) event: memory::Event,
+    pub(super) stack: Option<OwnStack>,
+}
+
+/// What a thread has told of the time of another, which holds the lock that it waits for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Account {
+    pub(super) at: u64,
+    pub(super) waiter: u32,
+    pub(super) holder: u32,
+    pub(super) time: Time,
+}
+
+#[derive(Debug)]
+pub(super) struct OwnStack {
+    pub(super) frame: u64,
+    pub(super) pointer: u64,
+    pub(super) code: u64,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// A thread's wait for a condition, at the end of which it takes a mutex.
+#[derive(Debug)]
+pub(super) struct Condition {
+    pub(super) process: u32,
+    pub(super) condition: u64,
+    pub(super) mutex: u64,
+    pub(super) site: Site,
+    pub(super) is_signalled: bool,
+    /// When it ran after a signal.
+    pub(super) woke: Option<u64>,
+}
+
+impl Told {
+    /// Returns whether the thread itself tells of its time in loops that yield.
+    pub(crate) fn tells_of_yields(&self, thread: u32) -> bool {
+        self.yields.contains_key(&thread)
+    }
+
+    /// A thread has ended, and may have done so in a wait.
+    pub(crate) fn ends(&mut self, thread: u32) {
+        self.conditions.remove(&thread);
+        self.holders.remove(&thread);
+        self.yields.remove(&thread);
+    }
+
+    /// Returns how many samples there would be of a time in a loop that yields.
+    pub(super) fn samples(&mut self, thread: u32, ns: u64) -> u64 {
+        let left = self.yields.entry(thread).or_default();
+        *left += ns;
+        let samples = *left / self.sample_ns.max(1);
+        *left %= self.sample_ns.max(1);
+        samples
+    }
+
+    pub(super) fn take(&mut self, batch: Batch) {
+        let Batch { process, thread, events } = batch;
+        let mut events = events.into_iter();
+        while let Some(event) = events.next() {
+            if event.what == memory::STACK {
+                let length = event.thread as usize;
+                let slots = length.div_ceil(size_of::<memory::Event>()).min(events.len());
+                let mut bytes = Vec::with_capacity(slots * size_of::<memory::Event>());
+                events.by_ref().take(slots).for_each(|slot| bytes.extend(slot.bytes()));
+                bytes.truncate(length);
+                let (frame, code, pointer) = (event.at, event.lock, event.other);
+                self.stacks.insert((thread, event.site), OwnStack { frame, pointer, code, bytes });
+                continue;
+            }
+            if event.what == memory::ACCOUNT {
+                let (at, holder) = (event.at, event.thread);
+                let time = Time { ran: event.lock, delayed: event.other };
+                self.accounts.push(Account { at, waiter: thread, holder, time });
+                continue;
+            }
+            let is_wait = [memory::WAITS, memory::YIELDS, memory::WAKES].contains(&event.what);
+            let place = (thread, event.site);
+            let stack = if is_wait { self.stacks.remove(&place) } else { None };
+            self.events.push_back(Saying { at: event.at, process, thread, event, stack });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memory::Event;
+
+    /// A signal's handler may tell a place and wait elsewhere before the wait that it interrupts.
+    #[test]
+    fn a_stack_belongs_to_the_waits_of_its_place() {
+        let stack = |site| Event {
+            what: memory::STACK,
+            lock: 100 + u64::from(site),
+            site,
+            ..Event::default()
+        };
+        let wait = |at, site| Event { what: memory::WAITS, at, site, ..Event::default() };
+        let mut told = Told::default();
+        let events = vec![stack(1), stack(2), wait(10, 2), wait(20, 1), wait(30, 1)];
+        told.take(Batch { process: 7, thread: 8, events });
+        let code = |one: &Saying| one.stack.as_ref().map(|stack| stack.code);
+        let codes: Vec<_> = told.events.iter().map(code).collect();
+        assert_eq!(codes, [Some(102), Some(101), None]);
+    }
+}

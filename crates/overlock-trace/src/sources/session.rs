@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A program that is watched, by the best source that is available.
+
+use crate::analysis::{Analysis, Limits};
+use crate::exports::slices::Slices;
+use crate::exports::{Window, chrome, firefox};
+use crate::sources::looks::{self, Looks};
+use crate::sources::points::{self, Layout};
+use crate::sources::preload::Preload;
+use crate::sources::quota::Stopped;
+use crate::sources::rings::{Rings, online};
+use crate::sources::tracer::{MOST_EVENTS, Tracer};
+use crate::sources::{platform, tracepoints};
+use crate::verdicts::{Facts, Findings, Names, share};
+use anyhow::{Context, Result};
+use std::os::fd::RawFd;
+
+/// How long the reader of the rings sleeps at most. At first it sleeps less, as many programs end
+/// soon.
+const TURN_MS: u64 = 20;
+
+/// Which source the user wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Tracepoints, or else a preloaded library, or else looks.
+    Auto,
+    /// Tracepoints, or an error.
+    Tracepoints,
+    /// A preloaded library, or an error.
+    Preload,
+    /// Looks.
+    Looks,
+}
+
+/// What happened to a program before it is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// It was started after the source was opened.
+    Fresh,
+    /// It was running before.
+    Running,
+}
+
+/// An open source, before the program starts.
+#[derive(Debug)]
+pub struct Opened {
+    open: Open,
+    /// Whether the program can preload a library.
+    can_preload: bool,
+}
+
+#[derive(Debug)]
+enum Open {
+    Tracepoints(Rings, Layout),
+    Preload(Preload),
+    Looks,
+}
+
+/// What a program needs so that it tells of its waits.
+#[derive(Debug)]
+pub struct Needs {
+    /// A descriptor that it has to inherit.
+    pub descriptor: RawFd,
+    /// A variable of its environment, and its value.
+    pub variable: (&'static str, String),
+}
+
+impl Opened {
+    /// Opens the tracepoints, or the best source that the user wants and may have.
+    /// `can_preload` says why a library can't be preloaded into the program.
+    ///
+    /// # Errors
+    /// If only one source will do, and it can't be had.
+    pub fn new(
+        wanted: Wanted,
+        can_preload: &dyn Fn() -> Result<()>,
+        note: &dyn Fn(&str),
+    ) -> Result<Self> {
+        let preloadable = can_preload();
+        let is_preloadable = preloadable.is_ok();
+        let open = match wanted {
+            Wanted::Looks => Open::Looks,
+            Wanted::Preload => {
+                preloadable?;
+                Open::Preload(Preload::new()?)
+            }
+            Wanted::Tracepoints => {
+                let (rings, layout) = tracepoints::open().context(NEEDS_ROOT)?;
+                Open::Tracepoints(rings, layout)
+            }
+            Wanted::Auto => match (tracepoints::open(), preloadable) {
+                (Ok((rings, layout)), _) => Open::Tracepoints(rings, layout),
+                (Err(_), Ok(())) => Open::Preload(Preload::new()?),
+                (Err(error), Err(why)) => {
+                    note(&format!("{LOOKING} ({error:#}; {why:#})"));
+                    Open::Looks
+                }
+            },
+        };
+        Ok(Opened { open, can_preload: is_preloadable })
+    }
+
+    /// Returns what the program needs if it has to preload the library of this crate.
+    #[must_use]
+    pub fn needs(&self) -> Option<Needs> {
+        let Open::Preload(preload) = &self.open else { return None };
+        Some(Needs { descriptor: preload.descriptor(), variable: preload.variable() })
+    }
+}
+
+/// What a record, or an event that a thread tells, takes of the program's time, in nanoseconds: an
+/// estimate.
+const RECORD_NS: u64 = 500;
+const NEEDS_ROOT: &str = "the kernel's tracepoints can't be used; they need root or CAP_PERFMON";
+const LOOKING: &str = "no tracepoints, so threads are looked at many times a second instead: short \
+                       waits are estimated, and holders known of the C library's mutexes only";
+const ACCOUNTS: &str = "no records of context switches, so the kernel's account of a holder's time is read when a \
+                        wait for a mutex or by a read-write lock's writer begins and ends: what the holder did is \
+                        known where one thread held the lock all the while, and is rough in waits shorter than \
+                        10 ms; of loops that wait, those that yield are found";
+const COARSE: &str = "no records of context switches, so the kernel's account of each thread's time \
+                      is read 100 times a second instead; loops that wait are not found";
+
+/// What tells of the threads.
+enum Source {
+    Tracepoints(Rings),
+    Preload(Preload),
+    Looks(Looks),
+}
+
+/// Which files for other tools are wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Files {
+    /// A timeline for Perfetto and Chrome.
+    pub timeline: bool,
+    /// A profile for the Firefox Profiler.
+    pub profile: bool,
+}
+
+/// A program that is watched.
+pub struct Session {
+    source: Source,
+    tracer: Tracer,
+    stopped: Stopped,
+    can_preload: bool,
+    files: Files,
+    turns: u64,
+    /// The processor time of this process before.
+    cpu_ns: u64,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("source", &self.source_name()).finish_non_exhaustive()
+    }
+}
+
+/// What a session has found.
+#[derive(Debug)]
+pub struct Seen {
+    /// Waits, loops and the verdict.
+    pub findings: Findings,
+    /// The name of the source.
+    pub source: &'static str,
+    /// A timeline for Perfetto and Chrome, if one is wanted.
+    pub timeline: Option<String>,
+    /// A profile for the Firefox Profiler, if one is wanted.
+    pub profile: Option<String>,
+    /// What threads did around the longest wait, if one was seen.
+    pub window: Option<Window>,
+    /// What makes the figures worse than they look.
+    pub doubts: Option<String>,
+    /// The kernel takes a while to close its tracepoints: for as long as this lives, it need not.
+    pub open: Closing,
+}
+
+/// What is left of a source that is read no more.
+pub struct Closing(#[expect(dead_code, reason = "is only dropped")] Source);
+
+impl std::fmt::Debug for Closing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Closing").finish_non_exhaustive()
+    }
+}
+
+fn limits() -> Limits {
+    Limits { sample_ns: 1_000_000_000 / points::CLOCK_HZ, ..Limits::default() }
+}
+
+impl Session {
+    /// Begins to watch a process. The caller then hurries: its own priority rises, so the program
+    /// must have started already.
+    ///
+    /// # Errors
+    /// If the process has ended.
+    pub fn new(
+        opened: Opened,
+        (pid, start): (u32, Start),
+        files: Files,
+        note: &dyn Fn(&str),
+    ) -> Result<Self> {
+        let (layout, since) = match &opened.open {
+            Open::Tracepoints(rings, layout) => (Some(*layout), rings.since),
+            _ => (None, platform::now_ns()),
+        };
+        let mut tracer = Tracer::new(Analysis::new(limits()), layout);
+        if start == Start::Running && layout.is_some() {
+            // Records tell of the time since the source was opened, and have not had their turn.
+            for (process, thread) in adopt(&mut tracer, pid, since)? {
+                looks::begin(&mut tracer, process, thread);
+            }
+        }
+        if files != Files::default() {
+            tracer.most_kept = MOST_EVENTS;
+        }
+        let (stopped, can_preload) = (Stopped::new(pid), opened.can_preload);
+        platform::hurry();
+        let source = match opened.open {
+            Open::Tracepoints(rings, _) => {
+                tracer.awaited = Some(pid);
+                Source::Tracepoints(rings)
+            }
+            Open::Preload(mut preload) => {
+                let is_fine = follow(&mut tracer, pid, &mut |new| preload.add(new))?;
+                let source = match is_fine.and_then(|()| preload.start()) {
+                    Ok(()) => preload,
+                    Err(error) => {
+                        note(&format!("{ACCOUNTS} ({error:#})"));
+                        preload.be_coarse();
+                        preload
+                    }
+                };
+                source.watched();
+                Source::Preload(source)
+            }
+            Open::Looks => {
+                let mut looks = Looks::new();
+                let is_fine = follow(&mut tracer, pid, &mut |new| looks.add(new))?;
+                if let Err(error) = is_fine.and_then(|()| looks.start()) {
+                    note(&format!("{COARSE} ({error:#})"));
+                    looks.be_coarse();
+                }
+                Source::Looks(looks)
+            }
+        };
+        let cpu_ns = platform::cpu_ns();
+        Ok(Session { source, tracer, stopped, can_preload, files, turns: 0, cpu_ns })
+    }
+
+    /// Takes in what has happened; sleeps for some milliseconds.
+    pub fn turn(&mut self) {
+        match &mut self.source {
+            Source::Tracepoints(rings) => {
+                // A quota is told from a neighbour by the kernel's call chain.
+                rings.turn(self.tracer.switches, self.tracer.stops.are_none());
+                rings.turn_records(self.tracer.switches, self.tracer.news);
+                self.turns += 1;
+                rings.wait(TURN_MS.min(self.turns));
+                rings.read(&mut self.tracer, platform::now_ns());
+                self.tracer.ask_for_holders();
+            }
+            Source::Preload(preload) => {
+                preload.turn(&mut self.tracer);
+                self.tracer.ask_for_holders();
+            }
+            Source::Looks(looks) => looks.turn(&mut self.tracer),
+        }
+    }
+
+    fn source_name(&self) -> &'static str {
+        match &self.source {
+            Source::Tracepoints(_) => "tracepoints",
+            Source::Preload(preload) if preload.is_coarse() => "preload-accounts",
+            Source::Preload(_) => "preload",
+            Source::Looks(looks) if looks.is_coarse() => "coarse-looks",
+            Source::Looks(_) => "looks",
+        }
+    }
+
+    /// Ends the watch.
+    #[must_use]
+    pub fn end(mut self) -> Seen {
+        let doubts = match &mut self.source {
+            Source::Tracepoints(rings) => {
+                rings.read(&mut self.tracer, u64::MAX);
+                rings.stop();
+                self.tracer.tell_found(u64::MAX);
+                None
+            }
+            Source::Preload(preload) => {
+                preload.end(&mut self.tracer);
+                preload.doubts()
+            }
+            Source::Looks(looks) => {
+                looks.end(&mut self.tracer);
+                looks.doubts()
+            }
+        };
+        let source = self.source_name();
+        let tracer = &mut self.tracer;
+        let analysis = std::mem::replace(&mut tracer.analysis, Analysis::new(limits()));
+        let looks = match &self.source {
+            Source::Looks(looks) => Some(looks),
+            _ => None,
+        };
+        let report = analysis.report(tracer.last);
+        let own = platform::cpu_ns() - self.cpu_ns;
+        let inside = tracer.records * RECORD_NS;
+        let processors = online().map_or(1, |all| all.len());
+        let all = report.elapsed_ns.saturating_mul(processors as u64);
+        let facts = Facts {
+            quota: tracer.stops.limit(),
+            processors,
+            can_preload: self.can_preload,
+            hides: tracer.images.has_go().then_some("Go"),
+            cost: share(own + inside, all).min(1.0),
+            lost: tracer.lost,
+            stopped_ns: self.stopped.since_ns(),
+            is_by_looks: looks.is_some(),
+            is_secret: looks.is_some_and(Looks::are_secret),
+            ..Facts::default()
+        };
+        let findings = Findings::new(report, tracer, facts);
+        let tracer = &self.tracer;
+        let mut names = Names::new(tracer);
+        let files = self.files;
+        let slices = match files == Files::default() {
+            true => Slices::default(),
+            false => Slices::new(tracer, &mut names),
+        };
+        let timeline = files.timeline.then(|| chrome::timeline(&slices, &mut names).to_string());
+        let profile = files.profile.then(|| firefox::profile(&slices, &findings, &mut names));
+        let window = Window::new(tracer, &mut names);
+        let open = Closing(self.source);
+        Seen { findings, source, timeline, profile, window, doubts, open }
+    }
+}
+
+/// Begins to follow the threads of a process; says why its events can't be opened.
+fn follow(
+    tracer: &mut Tracer,
+    pid: u32,
+    add: &mut dyn FnMut(&[u32]) -> Result<()>,
+) -> Result<Result<()>> {
+    tracer.images.read(pid);
+    // Until there is no thread that was started before its parent's events were opened.
+    loop {
+        let new = adopt(tracer, pid, platform::now_ns())?;
+        let threads: Vec<u32> = new.iter().map(|(_, thread)| *thread).collect();
+        let added = add(&threads);
+        if new.is_empty() || added.is_err() {
+            // The loader may have mapped libraries before the records began, and threads that were
+            // there at the first look wait in them.
+            tracer.images.read(pid);
+            return Ok(added);
+        }
+    }
+}
+
+/// Adds the threads of a process that runs already, and of all that it has started, which come into
+/// view at a time; returns those that are new, each with its process.
+fn adopt(tracer: &mut Tracer, pid: u32, at: u64) -> Result<Vec<(u32, u32)>> {
+    let mut new = Vec::new();
+    let mut processes = vec![pid];
+    while let Some(process) = processes.pop() {
+        let threads = std::fs::read_dir(format!("/proc/{process}/task"));
+        let threads = match threads.with_context(|| format!("process {pid} has ended")) {
+            Ok(threads) => threads,
+            Err(error) if process == pid => return Err(error),
+            Err(_) => continue,
+        };
+        tracer.images.read(process);
+        for thread in threads.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        {
+            if tracer.adopt(at, process, thread) {
+                new.push((process, thread));
+            }
+            let path = format!("/proc/{process}/task/{thread}/children");
+            let children = std::fs::read_to_string(path).unwrap_or_default();
+            processes.extend(children.split_whitespace().filter_map(|one| one.parse::<u32>().ok()));
+        }
+    }
+    Ok(new)
+}

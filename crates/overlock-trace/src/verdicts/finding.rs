@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What was found, with names: what threads slept for and where, who ended that, loops that wait.
+
+use super::naming::{Named, Names};
+use crate::analysis::{Report, Row, State};
+use crate::names::{Class, Kind};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What threads slept for at one place.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// The kind of thing.
+    pub kind: Kind,
+    /// What that means.
+    pub class: Class,
+    /// The kind, in more words where there are any.
+    pub what: String,
+    /// Function, file and line.
+    pub place: String,
+    /// The functions that called it, the nearest first.
+    pub callers: Vec<String>,
+    /// Its process, or that of one of several processes that do the same.
+    pub process: u32,
+    /// How many processes.
+    pub processes: usize,
+    /// The addresses of the words that threads waited for here.
+    pub locks: BTreeSet<u64>,
+    /// How long, and what the holders did.
+    pub row: Row,
+    /// What holders did that slept, in words, the longest first.
+    pub slept_in: Vec<(String, u64)>,
+    /// Who ended the sleeps, and where, and how long these were, the longest first.
+    pub enders: Vec<(String, u64)>,
+    /// The thread that slept for longest at a time.
+    pub longest_thread: String,
+    /// For how long writers waited here while readers took turns, or seem to have done so, in
+    /// nanoseconds.
+    pub behind_readers_ns: u64,
+}
+
+/// Adds what is said of two things, the longest first.
+fn add(sums: &mut Vec<(String, u64)>, more: &[(String, u64)]) {
+    for (what, ns) in more {
+        match sums.iter_mut().find(|(known, _)| known == what) {
+            Some((_, sum)) => *sum += ns,
+            None => sums.push((what.clone(), *ns)),
+        }
+    }
+    sums.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+}
+
+impl Finding {
+    /// Returns a place with its callers.
+    #[must_use]
+    pub fn path(&self) -> String {
+        std::iter::once(&self.place).chain(&self.callers).cloned().collect::<Vec<_>>().join(" <- ")
+    }
+
+    /// Returns findings with those of several processes at one place together, the longest first.
+    #[must_use]
+    pub fn together<'a>(all: impl IntoIterator<Item = &'a Finding>) -> Vec<Finding> {
+        let mut places: BTreeMap<(&str, String), Finding> = BTreeMap::new();
+        for one in all {
+            let Some(place) = places.get_mut(&(&*one.what, one.path())) else {
+                places.insert((&one.what, one.path()), one.clone());
+                continue;
+            };
+            place.processes += usize::from(place.process != one.process);
+            place.absorb(one);
+        }
+        let mut places: Vec<Finding> = places.into_values().collect();
+        places.sort_by_key(|place| std::cmp::Reverse(place.row.waited_ns));
+        places
+    }
+
+    fn absorb(&mut self, other: &Finding) {
+        if other.row.longest_ns > self.row.longest_ns {
+            self.longest_thread.clone_from(&other.longest_thread);
+        }
+        self.locks.extend(&other.locks);
+        self.row.merge(&other.row);
+        self.behind_readers_ns += other.behind_readers_ns;
+        add(&mut self.slept_in, &other.slept_in);
+        add(&mut self.enders, &other.enders);
+    }
+}
+
+/// A loop that waits.
+#[derive(Debug)]
+pub struct Loop {
+    /// Function, file and line.
+    pub place: String,
+    /// Its process.
+    pub process: u32,
+    /// In how many samples it ran.
+    pub samples: u64,
+    /// In how many of them another thread had no processor.
+    pub while_others_starved: u64,
+}
+
+/// What is known beside the threads' times.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// How often the kernel had no room for records.
+    pub lost: u64,
+    /// How long quotas have stopped threads, by the kernel's account, in nanoseconds.
+    pub stopped_ns: u64,
+    /// How many processors the group's quota is worth, if there is one.
+    pub quota: Option<f64>,
+    /// How many processors there are.
+    pub processors: usize,
+    /// The part of the threads' time in sleeps by futexes that a preloaded library does not see.
+    pub unseen_share: f64,
+    /// Whether the system hides in which calls threads sleep.
+    pub is_secret: bool,
+    /// Whether threads were only looked at, so that the holders of most kinds of locks are not
+    /// known.
+    pub is_by_looks: bool,
+    /// Whether the program can preload a library.
+    pub can_preload: bool,
+    /// Whether the program is of a runtime whose threads of its own wait where no system call tells
+    /// of it, and which one.
+    pub hides: Option<&'static str>,
+    /// The part of the processors' time that went into tracing.
+    pub cost: f64,
+}
+
+pub(super) fn rows(report: &Report, names: &mut Names<'_>) -> Vec<Finding> {
+    let mut groups: BTreeMap<(u32, Named), Finding> = BTreeMap::new();
+    let mut like_locks = BTreeSet::new();
+    for row in &report.rows {
+        let named = names.of_row(&row.key);
+        let mut links: BTreeMap<String, u64> = BTreeMap::new();
+        for (link, ns) in &row.links {
+            *links.entry(names.link(*link)).or_default() += ns;
+        }
+        let mut enders: BTreeMap<String, u64> = BTreeMap::new();
+        for ((thread, site), (_, ns)) in &row.enders {
+            let who = names.thread(*thread);
+            let who = match site.0 {
+                0 => who,
+                _ => format!("{}, {who}", names.place(*site)),
+            };
+            *enders.entry(who).or_default() += ns;
+        }
+        let sorted = |sums: BTreeMap<String, u64>| {
+            let mut sorted = Vec::new();
+            add(&mut sorted, &sums.into_iter().collect::<Vec<_>>());
+            sorted
+        };
+        let key = (row.key.process, named.clone());
+        let finding = Finding {
+            kind: named.kind,
+            class: Class::Work,
+            what: named.what.unwrap_or_else(|| named.kind.name().to_owned()),
+            place: named.place,
+            callers: named.callers,
+            process: row.key.process,
+            processes: 1,
+            locks: if row.key.reason.is_none() { [row.key.lock].into() } else { [].into() },
+            row: row.clone(),
+            slept_in: sorted(links),
+            enders: sorted(enders),
+            longest_thread: names.thread(row.longest_thread),
+            behind_readers_ns: 0,
+        };
+        if names.is_like_a_lock(row.key.site) {
+            like_locks.insert(key.clone());
+        }
+        match groups.get_mut(&key) {
+            Some(group) => group.absorb(&finding),
+            None => drop(groups.insert(key, finding)),
+        }
+    }
+    for (key, finding) in &mut groups {
+        let is_like_a_lock = finding.kind == Kind::Futex && like_locks.contains(key);
+        finding.class = if is_like_a_lock { Class::Lock } else { finding.kind.class(&finding.row) };
+        // Of a wait that only looks have seen, the holder is not known.
+        if finding.class == Class::Lock {
+            let known = finding.row.holder.total();
+            finding.row.holder.add(State::Unknown, finding.row.waited_ns.saturating_sub(known));
+        }
+        finding.behind_readers_ns = match finding.kind {
+            // By tracepoints, a reader that does not wait leaves no trace, but a writer that holds
+            // the lock wakes those that wait. Other sources know of no such writer, or tell of
+            // readers.
+            Kind::Writer if !names.tracer.is_looking => finding.row.holder.of(State::Unknown),
+            Kind::Writer => finding.row.passed_ns,
+            _ => 0,
+        };
+    }
+    let mut rows: Vec<Finding> = groups.into_values().collect();
+    rows.sort_by_key(|finding| std::cmp::Reverse(finding.row.waited_ns));
+    rows
+}
+
+pub(super) fn loops(report: &Report, names: &mut Names<'_>) -> Vec<Loop> {
+    let mut loops: BTreeMap<(u32, String), Loop> = BTreeMap::new();
+    for spin in &report.spins {
+        let place = names.place(spin.site);
+        let key = (spin.process, place.clone());
+        let new = Loop { place, process: spin.process, samples: 0, while_others_starved: 0 };
+        let one = loops.entry(key).or_insert(new);
+        one.samples += spin.samples;
+        one.while_others_starved += spin.while_others_starved;
+    }
+    let mut loops: Vec<Loop> = loops.into_values().collect();
+    loops.sort_by_key(|one| std::cmp::Reverse(one.samples));
+    loops
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Everything that was found.
+
+use super::finding::{self, Facts, Finding, Loop};
+use super::naming::Names;
+use super::verdict::{self, NOTICEABLE, Verdict, share};
+use crate::analysis::{Report, State, Times};
+use crate::names::Class;
+use crate::sources::tracer::Tracer;
+
+/// A stack at which threads slept.
+#[derive(Debug)]
+pub struct Stack {
+    /// The innermost function first.
+    pub functions: Vec<String>,
+    /// What for.
+    pub kind: &'static str,
+    /// What the holders did, if it was a lock.
+    pub holder: Times,
+    /// For how long, in nanoseconds.
+    pub slept_ns: u64,
+    /// Who ended most of that.
+    pub ender: Option<String>,
+}
+
+/// Everything that was found.
+#[derive(Debug)]
+pub struct Findings {
+    /// The analysis.
+    pub report: Report,
+    /// What that means.
+    pub verdict: Verdict,
+    /// What threads slept for, the longest first.
+    pub rows: Vec<Finding>,
+    /// Loops that wait, the most frequent first.
+    pub loops: Vec<Loop>,
+    /// Each stack at which threads slept.
+    pub stacks: Vec<Stack>,
+    /// What else is known.
+    pub facts: Facts,
+}
+
+impl Findings {
+    pub(crate) fn new(report: Report, tracer: &Tracer, facts: Facts) -> Self {
+        let mut names = Names::new(tracer);
+        let rows = finding::rows(&report, &mut names);
+        let loops = finding::loops(&report, &mut names);
+        let stacks = report.rows.iter().map(|row| {
+            let named = names.of_row(&row.key);
+            let ender = row.enders.iter().max_by_key(|(_, (_, ns))| *ns).map(|(ender, _)| *ender);
+            let ender = ender.map(|(thread, site)| match site.0 {
+                0 => names.thread(thread),
+                _ => names.place(site),
+            });
+            Stack {
+                functions: names.stack(row.key.site),
+                kind: named.kind.name(),
+                holder: row.holder,
+                slept_ns: row.waited_ns,
+                ender,
+            }
+        });
+        let stacks = stacks.collect();
+        Findings { stacks, ..Findings::judged(report, rows, loops, facts) }
+    }
+
+    /// Judges what was found.
+    #[must_use]
+    pub fn judged(report: Report, rows: Vec<Finding>, loops: Vec<Loop>, facts: Facts) -> Self {
+        let verdict = Verdict::new(&report, &rows, &loops, &facts);
+        Findings { report, verdict, rows, loops, stacks: Vec::new(), facts }
+    }
+
+    /// Returns the places of a class, those of several processes together, the longest first.
+    #[must_use]
+    pub fn of(&self, class: Class) -> Vec<Finding> {
+        Finding::together(self.rows.iter().filter(|one| one.class == class))
+    }
+
+    /// Returns the place where most of a crowd is woken to find nothing to do.
+    #[must_use]
+    pub fn crowd(&self) -> Option<&Finding> {
+        verdict::crowd(&self.rows)
+    }
+
+    /// Returns the place where threads sleep for a moment, again and again, for most of the time.
+    #[must_use]
+    pub fn polls(&self) -> Option<&Finding> {
+        verdict::polls(&self.rows)
+    }
+
+    /// Returns the share of all processor time in a loop, by samples.
+    #[must_use]
+    pub fn cpu_share(&self, one: &Loop) -> f64 {
+        let ns = one.samples.saturating_mul(self.report.sample_ns);
+        share(ns, self.report.time.of(State::Running)).min(1.0)
+    }
+
+    /// Returns whether threads were not seen for most of their time.
+    #[must_use]
+    pub fn is_unseen(&self) -> bool {
+        self.report.time.of(State::Unknown) > self.report.time.total() / 2
+    }
+
+    /// Returns whether what was not seen may be worth more than what was.
+    #[must_use]
+    pub fn misses_all(&self) -> bool {
+        self.verdict.lock_share < NOTICEABLE && self.facts.unseen_share >= NOTICEABLE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::{Analysis, Limits, Wakes, What};
+    use crate::names::Kind;
+    use crate::sources::points::Layout;
+    use crate::sources::records::Stack;
+    use crate::verdicts::Cure;
+
+    const MS: u64 = 1_000_000;
+    /// The instruction of a wait, and its kind.
+    type Place = (u64, Kind);
+
+    fn tracer(is_looking: bool) -> Tracer {
+        let layout = (!is_looking).then(Layout::default);
+        Tracer::new(Analysis::new(Limits::default()), layout)
+    }
+
+    /// The first thread of a process waits for a lock from the start.
+    fn waits(tracer: &mut Tracer, process: u32, (instruction, kind): Place) {
+        tracer.images.exec(process);
+        tracer.adopt(0, process, process);
+        let stack = Stack { frame: 0, pointer: 0, instruction, bytes: &[] };
+        let site = tracer.images.site(process, &stack, false);
+        let site = tracer.images.site_of(site, kind);
+        tracer.event(0, process, What::Wait { lock: 16, site, is_lock: false });
+        tracer.event(0, process, What::Out(State::asleep()));
+    }
+
+    /// Another thread that has run all the time releases the lock.
+    fn releases(tracer: &mut Tracer, (process, thread): (u32, u32), at: u64, by_reader: bool) {
+        if tracer.adopt(0, process, thread) {
+            tracer.event(0, thread, What::In);
+        }
+        let how = Wakes { by_reader, ..Wakes::default() };
+        tracer.event(at, thread, What::Wake { lock: 16, how });
+        tracer.event(at, thread, What::WakeEnd);
+    }
+
+    /// Returns the cure for processes that wait at these places: writers for 100 ms, while readers
+    /// take turns, and all others for 60 ms.
+    fn cure_of(places: &[Place]) -> Cure {
+        let mut tracer = tracer(true);
+        for (process, place) in (10..).step_by(10).zip(places) {
+            waits(&mut tracer, process, *place);
+            let (turns, is_writer) = if place.1 == Kind::Writer { (10, true) } else { (6, false) };
+            for turn in 1..=turns {
+                let reader = process + 1 + turn % 2;
+                releases(&mut tracer, (process, reader), u64::from(turn) * 10 * MS, is_writer);
+            }
+            tracer.event(u64::from(turns) * 10 * MS, process, What::Got);
+        }
+        cure(&mut tracer)
+    }
+
+    fn cure(tracer: &mut Tracer) -> Cure {
+        let analysis = Analysis::new(Limits::default());
+        let report = std::mem::replace(&mut tracer.analysis, analysis).report(100 * MS);
+        Findings::new(report, tracer, Facts::default()).verdict.cure
+    }
+
+    #[test]
+    fn readers_that_pass_a_writer_are_told_of_if_they_matter_most() {
+        let (writer, mutex) = ((1, Kind::Writer), (9, Kind::Mutex));
+        assert_eq!(cure_of(&[writer]), Cure::LetWritersPass);
+        assert_eq!(cure_of(&[writer, mutex]), Cure::LetWritersPass);
+        assert_eq!(cure_of(&[writer, (2, Kind::Writer), mutex]), Cure::LetWritersPass);
+        // Others wait for longer, at one place that is the worst, or at several.
+        let others = [(5, Kind::Mutex), (6, Kind::Mutex), (7, Kind::Mutex)];
+        assert_eq!(cure_of(&[&[writer], &others[..]].concat()), Cure::ShortenSection);
+        assert_eq!(cure_of(&[writer, mutex, mutex, mutex]), Cure::ShortenSection);
+        let two_writers = [writer, (2, Kind::Writer), mutex, mutex];
+        assert_eq!(cure_of(&two_writers), Cure::ShortenSection, "the advice names a mutex");
+    }
+
+    #[test]
+    fn a_writer_whose_holder_is_not_known_waits_for_readers_by_tracepoints_only() {
+        let cure_by = |is_looking| {
+            let mut tracer = tracer(is_looking);
+            waits(&mut tracer, 10, (1, Kind::Writer));
+            tracer.event(100 * MS, 10, What::WaitEnd);
+            cure(&mut tracer)
+        };
+        assert_eq!((cure_by(false), cure_by(true)), (Cure::LetWritersPass, Cure::LookCloser));
+    }
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Names for the numbers of an analysis, each looked up once.
+
+use crate::analysis::{Key, Link, Reason, Site, State};
+use crate::names::stacks;
+use crate::names::symbols::{Frame, Symbols};
+use crate::names::word::Word;
+use crate::names::{Class, Kind};
+use crate::sources::tracer::Tracer;
+use std::collections::HashMap;
+
+/// What a stack waits for, and which functions that concerns.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Named {
+    pub(crate) kind: Kind,
+    pub(crate) place: String,
+    pub(crate) callers: Vec<String>,
+    /// In more words than the kind has, if there are any.
+    pub(crate) what: Option<String>,
+}
+
+pub(crate) struct Names<'a> {
+    pub(crate) tracer: &'a Tracer,
+    symbols: Symbols,
+    known: HashMap<(Site, Option<Reason>), Named>,
+}
+
+impl<'a> Names<'a> {
+    pub(crate) fn new(tracer: &'a Tracer) -> Self {
+        Names { tracer, symbols: Symbols::default(), known: HashMap::new() }
+    }
+
+    /// Returns what a thread sleeps for at a site, for a reason if it is no wait on a word.
+    pub(crate) fn of(&mut self, site: Site, reason: Option<Reason>) -> Named {
+        if let Some(known) = self.known.get(&(site, reason)) {
+            return known.clone();
+        }
+        let stack: Vec<Frame> = self.symbols.stack(&self.tracer.images, site);
+        let frames = self.tracer.images.frames(site);
+        let is_plain = frames.is_some_and(|frames| frames.is_plain);
+        let why = reason.map(|reason| self.tracer.kernel.why(reason));
+        let told = match why {
+            // What the word is for, only the stack tells.
+            Some((Kind::Futex, _)) | None => frames.and_then(|frames| frames.kind),
+            Some((kind, _)) => Some(kind),
+        };
+        let kind = stacks::kind_of(told, &stack, is_plain);
+        let what = match (kind, why) {
+            (Kind::Libc, _) => {
+                stacks::libcs(&stack).map(|name| format!("{}, in {name}", kind.name()))
+            }
+            (_, Some((known, words))) if known == kind => Some(words.to_owned()),
+            _ => None,
+        };
+        let (place, callers) = stacks::place(&stack);
+        let named = Named { kind, place, callers, what };
+        self.known.insert((site, reason), named.clone());
+        named
+    }
+
+    /// Returns what a row's thread sleeps for.
+    pub(crate) fn of_row(&mut self, key: &Key) -> Named {
+        self.of(key.site, key.reason)
+    }
+
+    /// Returns the function at a site, with its line.
+    pub(crate) fn place(&mut self, site: Site) -> String {
+        self.of(site, None).place
+    }
+
+    /// Returns the names of the functions of a stack, the innermost first.
+    pub(crate) fn stack(&mut self, site: Site) -> Vec<String> {
+        let frames = self.symbols.stack(&self.tracer.images, site);
+        frames.into_iter().map(|frame| frame.function).collect()
+    }
+
+    /// Returns whether threads wait at a site for a lock, as far as its name tells.
+    pub(crate) fn class(&mut self, site: Site) -> Class {
+        match self.of(site, None).kind {
+            Kind::Futex if self.is_like_a_lock(site) => Class::Lock,
+            kind => kind.names_class().unwrap_or(Class::Work),
+        }
+    }
+
+    /// Returns whether the word that threads wait for at a site has the values of a lock.
+    pub(crate) fn is_like_a_lock(&self, site: Site) -> bool {
+        self.tracer.words.get(&site).is_some_and(Word::is_like_a_lock)
+    }
+
+    /// Returns the name of a thread.
+    pub(crate) fn thread(&self, thread: u32) -> String {
+        match self.tracer.comms.get(&thread) {
+            Some(comm) => format!("{comm} ({thread})"),
+            None if thread == 0 => "the kernel".to_owned(),
+            None => format!("thread {thread}"),
+        }
+    }
+
+    /// Says what a holder did.
+    pub(crate) fn link(&mut self, link: Link) -> String {
+        let Some(site) = link.via else {
+            return match link.end {
+                State::Asleep(Reason(0), Site(0)) => "something else".to_owned(),
+                State::Asleep(reason, _) => self.tracer.kernel.text(reason).to_owned(),
+                state => state.name().to_owned(),
+            };
+        };
+        let end = match link.end {
+            State::Running => "ran".to_owned(),
+            State::Preempted => "had no processor".to_owned(),
+            State::Throttled => "had no quota".to_owned(),
+            State::Asleep(reason, _) => format!("slept: {}", self.tracer.kernel.text(reason)),
+            State::Late => "is late".to_owned(),
+            State::Waiting(..) | State::Unknown => "is unknown".to_owned(),
+        };
+        let named = self.of(site, None);
+        format!("{} at {}, whose holder {end}", named.kind.name(), named.place)
+    }
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the shares mean, and what to do about it: the one place where that is decided.
+
+use super::finding::{Facts, Finding, Loop};
+use crate::analysis::{Report, State, Times};
+use crate::names::{Class, Kind};
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cure {
+    /// Nothing: processors are busy with work.
+    NothingToDo,
+    /// Nothing about locks: threads wait for work, for time, or for each other's ends.
+    FindWork,
+    /// The holder ran: less to do under the lock, or more locks.
+    ShortenSection,
+    /// Threads have no processor: fewer threads, more processors, another lock.
+    GiveProcessors,
+    /// The group had no quota: a higher one, or fewer threads.
+    RaiseQuota,
+    /// The holder slept: not under the lock.
+    DontSleepInside,
+    /// Readers take turns past writers that wait: writers first.
+    LetWritersPass,
+    /// The lock was free: waking its waiters takes too long.
+    WakeSooner,
+    /// All of a crowd are woken, and one of them has something to do: wake one.
+    WakeOne,
+    /// Threads are woken while the mutex is held that they need next: unlock first.
+    UnlockFirst,
+    /// The lock is a runtime's, which the program can only take less often.
+    LeaveRuntime,
+    /// Threads burn their processors in loops that wait.
+    StopSpinning,
+    /// Threads wait for something outside of the program.
+    Unblock,
+    /// Threads look, sleep for a moment, and look again.
+    StopPolling,
+    /// Too little was seen.
+    LookCloser,
+}
+
+impl Cure {
+    /// Returns the name that records have.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Cure::NothingToDo => "nothing-to-do",
+            Cure::FindWork => "find-work",
+            Cure::ShortenSection => "shorten-section",
+            Cure::GiveProcessors => "give-processors",
+            Cure::RaiseQuota => "raise-quota",
+            Cure::DontSleepInside => "do-not-sleep-inside",
+            Cure::LetWritersPass => "let-writers-pass",
+            Cure::WakeSooner => "wake-sooner",
+            Cure::WakeOne => "wake-one",
+            Cure::UnlockFirst => "unlock-first",
+            Cure::LeaveRuntime => "leave-runtime",
+            Cure::StopSpinning => "stop-spinning",
+            Cure::Unblock => "unblock",
+            Cure::StopPolling => "stop-polling",
+            Cure::LookCloser => "look-closer",
+        }
+    }
+}
+
+/// The diagnosis.
+#[derive(Clone, Copy, Debug)]
+pub struct Verdict {
+    /// Time in waits for locks, over the time of all threads.
+    pub lock_share: f64,
+    /// Time in waits for things outside of the program, over the time of all threads.
+    pub outside_share: f64,
+    /// Time in waits for work, over the time of all threads.
+    pub work_share: f64,
+    /// Processor time in loops that wait, over all processor time, by samples.
+    pub spin_share: f64,
+    /// The holders' part in all waits for locks.
+    pub holder: Times,
+    /// What to do.
+    pub cure: Cure,
+}
+
+/// Below this share of all threads' time, no cure can be noticed.
+pub const NOTICEABLE: f64 = 0.02;
+/// Loops that wait are common for a moment before each sleep; this is more than a moment.
+const NOTICEABLE_SPINNING: f64 = 0.10;
+/// Below this number of samples, their share says little.
+const ENOUGH_SAMPLES: u64 = 20;
+/// Threads that could run always wait for their turn, where others run; only this part counts.
+const TURNS: f64 = 0.25;
+/// A thread that sleeps for less than this many times waits for something.
+const SHORT_SLEEP_NS: u64 = 20_000_000;
+const MANY_SLEEPS: u64 = 100;
+/// What a crowd is.
+const CROWD: u64 = 100;
+
+impl Verdict {
+    /// Judges what was found.
+    #[must_use]
+    pub fn new(report: &Report, rows: &[Finding], loops: &[Loop], facts: &Facts) -> Self {
+        let (mut holder, mut sums) = (Times::default(), [0_u64; 3]);
+        for row in rows {
+            sums[row.class as usize] += row.row.waited_ns;
+            if row.class == Class::Lock {
+                holder.add_all(&row.row.holder);
+            }
+        }
+        let total = report.time.total();
+        let [lock_share, outside_share, work_share] = sums.map(|ns| share(ns, total));
+        let samples: u64 = loops.iter().map(|one| one.samples).sum();
+        let spin_share = match samples {
+            0..ENOUGH_SAMPLES => 0.0,
+            _ => {
+                let ns = samples.saturating_mul(report.sample_ns);
+                share(ns, report.time.of(State::Running)).min(1.0)
+            }
+        };
+        let cure = Cure::NothingToDo;
+        let verdict = Verdict { lock_share, outside_share, work_share, spin_share, holder, cure };
+        Verdict { cure: verdict.cure(report, rows, facts), ..verdict }
+    }
+
+    /// Decides what costs the most of what can be cured.
+    fn cure(&self, report: &Report, rows: &[Finding], facts: &Facts) -> Cure {
+        // What other programs take of the processors says nothing of this one.
+        let capacity = report.elapsed_ns.saturating_mul(facts.processors.max(1) as u64);
+        let competes = report.time.of(State::Running) * 2 > capacity;
+        let all = report.time.total();
+        let total = if competes { all } else { all - report.time.of(State::Preempted) };
+        let of = |state| share(report.time.of(state), total);
+        let wants_to_run =
+            share(report.time.of(State::Running) + report.time.of(State::Preempted), all);
+        let scaled = |part: f64| part * all as f64 / total.max(1) as f64;
+        let (lock_share, outside_share) = (scaled(self.lock_share), scaled(self.outside_share));
+        let (running, stopped) = (of(State::Running), of(State::Throttled));
+        let held_stopped = share(self.holder.of(State::Throttled), self.holder.total());
+        let spinning = self.spin_share * running;
+        let is_spinning = self.spin_share >= NOTICEABLE_SPINNING;
+        let polling = polls(rows).map_or(0.0, |row| share(row.row.waited_ns, total));
+        let crowd = crowd(rows).map_or(0.0, |row| share(row.row.waited_ns, total));
+        let choices = [
+            (lock_share * (1.0 - held_stopped), Cure::ShortenSection),
+            (stopped + lock_share * held_stopped, Cure::RaiseQuota),
+            (if is_spinning { spinning } else { 0.0 }, Cure::StopSpinning),
+            (outside_share, Cure::Unblock),
+            (if competes { of(State::Preempted) * TURNS } else { 0.0 }, Cure::GiveProcessors),
+        ];
+        let (most, cure) =
+            choices.into_iter().max_by(|one, two| one.0.total_cmp(&two.0)).unwrap_or_default();
+        let unknown = of(State::Unknown) + unknown_sleep(rows, total);
+        match cure {
+            // A crowd that is woken for one task waits for the mutex, or for processors, then.
+            _ if crowd > NOTICEABLE && most < crowd + lock_share + of(State::Preempted) => {
+                Cure::WakeOne
+            }
+            _ if most < NOTICEABLE && (unknown > 0.5 || facts.is_secret) => Cure::LookCloser,
+            _ if most < NOTICEABLE && facts.unseen_share >= NOTICEABLE => Cure::LookCloser,
+            _ if polling > 10.0 * NOTICEABLE.max(most) => Cure::StopPolling,
+            _ if most < NOTICEABLE && unknown > wants_to_run => Cure::LookCloser,
+            _ if most < NOTICEABLE && wants_to_run >= self.work_share => Cure::NothingToDo,
+            _ if most < NOTICEABLE => Cure::FindWork,
+            Cure::ShortenSection => self.cure_of_locks(rows),
+            cure => cure,
+        }
+    }
+
+    fn cure_of_locks(&self, rows: &[Finding]) -> Cure {
+        let locks = Finding::together(rows.iter().filter(|row| row.class == Class::Lock));
+        let Some(worst) = locks.first() else { return Cure::LookCloser };
+        let retaken: u64 =
+            locks.iter().filter(|one| one.kind == Kind::Retake).map(|one| one.row.waited_ns).sum();
+        let all: u64 = locks.iter().map(|one| one.row.waited_ns).sum();
+        let cure = match worst.kind {
+            _ if retaken * 2 > all => Cure::UnlockFirst,
+            kind if kind.is_runtimes() => Cure::LeaveRuntime,
+            _ => cure_of(&self.holder),
+        };
+        let behind: u64 = locks.iter().map(|one| one.behind_readers_ns).sum();
+        match is_passed_by_readers(worst, cure) && behind * 2 > self.holder.total() {
+            true => Cure::LetWritersPass,
+            false => cure,
+        }
+    }
+}
+
+impl Default for Cure {
+    fn default() -> Self {
+        Cure::LookCloser
+    }
+}
+
+/// Returns whether writers waited at a place for most of the time because readers took turns, if
+/// this would be the cure otherwise.
+fn is_passed_by_readers(worst: &Finding, otherwise: Cure) -> bool {
+    let may_be = match otherwise {
+        Cure::LookCloser => true,
+        _ => worst.row.passed_ns >= worst.row.holder.of(State::Unknown),
+    };
+    may_be && worst.behind_readers_ns * 2 > worst.row.waited_ns
+}
+
+/// Returns the place where most of a crowd is woken to find nothing to do.
+pub(super) fn crowd(rows: &[Finding]) -> Option<&Finding> {
+    let is_crowd = |one: &&Finding| {
+        let row = &one.row;
+        one.kind == Kind::Condvar
+            && row.in_crowd.min(row.for_nothing) > CROWD
+            && row.in_crowd.min(row.for_nothing) * 2 > row.waits
+    };
+    rows.iter().filter(is_crowd).max_by_key(|one| one.row.waited_ns)
+}
+
+/// Returns the place where threads sleep for a moment, again and again, for most of the time.
+pub(super) fn polls(rows: &[Finding]) -> Option<&Finding> {
+    let is_short = |one: &&Finding| {
+        let row = &one.row;
+        let short = row.waited_ns / row.waits.max(1) < SHORT_SLEEP_NS;
+        one.kind == Kind::Timer && short && row.waits >= MANY_SLEEPS
+    };
+    rows.iter().filter(is_short).max_by_key(|one| one.row.waited_ns)
+}
+
+fn unknown_sleep(rows: &[Finding], total: u64) -> f64 {
+    let unknown = rows.iter().filter(|one| one.kind == Kind::Unknown);
+    share(unknown.map(|one| one.row.waited_ns).sum(), total)
+}
+
+/// Returns the cure for the largest part.
+fn cure_of(holder: &Times) -> Cure {
+    let parts = [
+        (holder.of(State::Running), Cure::ShortenSection),
+        (holder.of(State::Preempted), Cure::GiveProcessors),
+        (holder.of(State::Throttled), Cure::RaiseQuota),
+        (holder.of(State::asleep()), Cure::DontSleepInside),
+        (holder.of(State::Late), Cure::WakeSooner),
+        (holder.of(State::Unknown), Cure::LookCloser),
+    ];
+    parts.into_iter().max_by_key(|(ns, _)| *ns).map_or(Cure::LookCloser, |(_, cure)| cure)
+}
+
+/// Returns a part as a share; 0 of nothing.
+#[must_use]
+pub fn share(part: u64, of: u64) -> f64 {
+    if of == 0 { 0.0 } else { part as f64 / of as f64 }
+}
