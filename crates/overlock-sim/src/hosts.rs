@@ -2,8 +2,8 @@
 //! The performance simulator: experiments on hosts that one need not have, in virtual time.
 //!
 //! It implements the same world as the laboratory, so the same experiment files run in it. The
-//! locks are those of `overlock`, the scheduler and the yield policies those of `overlock_vcpu::host`;
-//! only the cost of everything is modelled. A run is a function of host, experiment and seed.
+//! locks are those of `overlock`, the scheduler and the yield policies those of
+//! `overlock_vcpu::host`; only the cost of everything is modelled. A run is a function of host, experiment and seed.
 //!
 //! # What costs what
 //! Each figure is a field of `[costs]` in a host's file, in nanoseconds, with its source.
@@ -22,7 +22,8 @@
 //! | `interrupt` | from an interrupt to the handler of a running vCPU |
 //! | `port`, `device` | a read of the PM timer: the exit, and its emulation |
 //!
-//! A host schedules as ours does, or by a scheduler that another program brings ([`OtherScheduler`]).
+//! A host schedules as ours does, or by a scheduler that another program brings:
+//! [`OtherScheduler`].
 //!
 //! `background` takes pCPUs away without the scheduler's knowledge, as other load on the host does.
 //!

@@ -87,9 +87,9 @@ impl HostMachine<'_> {
         self.actions = actions;
     }
 
-    /// Returns how long the last step of another scheduler's handler of pause loops took, if it attempted to yield: the
-    /// target's task and the locks of both queues come from the target's pCPU. A spinner that keeps
-    /// its pCPU is that much longer in the host.
+    /// Returns how long the last step of another scheduler's handler of pause loops took, if it
+    /// attempted to yield: the target's task and the locks of both queues come from the target's
+    /// pCPU. A spinner that keeps its pCPU is that much longer in the host.
     fn attempt(&mut self, vcpu: u32) -> u64 {
         let Self { scheduler: Scheduling::Other(other), lines, vcpus, core, costs, .. } = self
         else {
