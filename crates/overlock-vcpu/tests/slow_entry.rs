@@ -26,7 +26,7 @@ fn slices_shorter_than_the_way_into_the_guest() {
             (0..10).for_each(|_| vcpu.work_ns(10_000));
             reached.fetch_add(1, Relaxed);
         });
-        let ended = KvmEngine::default().run(&config, &program);
+        let ended = KvmEngine.run(&config, &program);
         assert!(ended.is_ok(), "{slow_us} us: {}", ended.unwrap_err());
         assert_eq!(reached.into_inner(), 3);
     }
