@@ -20,4 +20,4 @@ pub use vcpus::engine::{Config, Engine, HostScheduler, NoYields, Outcome, VCPUS_
 pub use vcpus::sequential::Sequential;
 pub use vcpus::verbs::{HINT_WAITERS, Hint, Program, Vcpu, Verbs};
 pub use vcpus::{timeline, workload};
-pub use world::{Check, Failed, Heard, Tell, World};
+pub use world::{Failed, Heard, SelfCheck, Tell, World};

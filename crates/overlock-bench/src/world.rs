@@ -21,7 +21,6 @@ pub enum Failed {
     Subject(String),
     /// The world can't run it, and nothing like it.
     World(String),
-    /// It was cancelled.
     Cancelled,
 }
 
@@ -48,7 +47,7 @@ pub type Tell<'a> = &'a mut dyn FnMut(&str, u64);
 
 /// One check that a world has made of itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Check {
+pub struct SelfCheck {
     /// What is checked.
     pub what: String,
     /// Whether it holds.
@@ -63,7 +62,7 @@ pub enum Heard<'a> {
     /// What it does now.
     Progress(&'a str),
     /// A check that has ended.
-    Check(&'a Check),
+    Check(&'a SelfCheck),
 }
 
 /// Somewhere to run jobs.

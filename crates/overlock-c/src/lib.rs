@@ -11,6 +11,7 @@
 //!
 //! The installed libraries contain nothing of Rust's standard library: `freestanding.rs`.
 
+#![warn(missing_docs)]
 #![cfg_attr(not(feature = "std"), no_std)]
 
 mod counters;

@@ -34,8 +34,8 @@ pub(crate) use args::BenchArgs;
 pub(crate) use bounds::judge;
 use overlock_bench::experiment::Experiment;
 use overlock_bench::threads::DRIFT_LIMIT;
-use overlock_bench::{Check, Heard, World};
-use serde::Serialize;
+use overlock_bench::{Heard, World};
+use overlock_results::row::{Check, Row};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The seed where no points are drawn: the same command then always makes the same simulations.
@@ -111,15 +111,6 @@ pub(crate) fn main(args: &BenchArgs, added: &Added) -> Result<Outcome> {
     })
 }
 
-/// A world's check of itself, as a row.
-#[derive(Serialize)]
-struct CheckRow<'a> {
-    kind: &'static str,
-    world: &'static str,
-    #[serde(flatten)]
-    check: &'a Check,
-}
-
 /// Lets a world check itself, if it can, and tells what it finds.
 fn verify(world: &dyn World, cpus: &[u32], sink: &mut Sink) -> Result<Option<Found>> {
     let (progress, name) = (Progress::new(0), world.name());
@@ -134,7 +125,7 @@ fn verify(world: &dyn World, cpus: &[u32], sink: &mut Sink) -> Result<Option<Fou
             let verdict = if check.fine { "fine" } else { "FAILED" };
             let found = if check.found.is_empty() { "" } else { ": " };
             let line = format!("  {verdict:6}  {}{found}{}", check.what, check.found);
-            let row = CheckRow { kind: "check", world: name, check };
+            let row = Row::Check(Check::plain(&check.what, name, check.fine, &check.found));
             written = sink.record(&row).and_then(|()| progress.suspend(|| sink.people(&line)));
             written.is_ok()
         }

@@ -13,8 +13,8 @@ use crate::outcome::Outcome;
 use crate::{output, terminal};
 use anyhow::Result;
 use clap::Args;
-use finding::Finding;
-use serde::Serialize;
+use finding::laid_out;
+use overlock_results::row::{Doctor, Row, Symptom};
 use std::path::PathBuf;
 
 /// Show what this machine offers for running and measuring locks, and what would be better.
@@ -36,14 +36,6 @@ Examples:
   overlock doctor
   overlock doctor --calibrate here.toml
   overlock doctor --json";
-
-#[derive(Serialize)]
-struct DoctorRecord {
-    kind: &'static str,
-    version: &'static str,
-    commit: &'static str,
-    findings: Vec<Finding>,
-}
 
 /// Runs the sub-command.
 pub(crate) fn main(args: &DoctorArgs) -> Result<Outcome> {
@@ -67,41 +59,40 @@ pub(crate) fn main(args: &DoctorArgs) -> Result<Outcome> {
     ];
     findings.extend(engines());
     if args.json {
-        let record = DoctorRecord {
-            kind: "doctor",
-            version: env!("CARGO_PKG_VERSION"),
-            commit: env!("OVERLOCK_COMMIT"),
+        let record = Row::Doctor(Doctor {
+            version: env!("CARGO_PKG_VERSION").into(),
+            commit: env!("OVERLOCK_COMMIT").into(),
             findings,
-        };
+        });
         output::print(&serde_json::to_string(&record)?)?;
         return Ok(Outcome::Fine);
     }
     let longest = findings.iter().map(|finding| finding.name.len()).max().unwrap_or(0);
     for finding in &findings {
-        output::print(&finding.row(longest, terminal::stdout_width()))?;
+        output::print(&laid_out(finding, longest, terminal::stdout_width()))?;
     }
     Ok(Outcome::Fine)
 }
 
 /// Checks the engines of virtual CPUs and reports what each says of itself.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-fn engines() -> [Finding; 2] {
+fn engines() -> [Symptom; 2] {
     crate::worlds::engines().map(|(name, world, available)| match available {
-        Ok(()) => Finding::new(name, format!("usable: `bench --in {world}`")),
-        Err(why) => Finding::new(name, why)
+        Ok(()) => Symptom::new(name, format!("usable: `bench --in {world}`")),
+        Err(why) => Symptom::new(name, why)
             .advise(true, format!("until then there is no `bench --in {world}`")),
     })
 }
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
-fn engines() -> [Finding; 1] {
-    [Finding::new("/dev/kvm", "not usable").advise(true, "virtual CPUs need Linux on x86-64")]
+fn engines() -> [Symptom; 1] {
+    [Symptom::new("/dev/kvm", "not usable").advise(true, "virtual CPUs need Linux on x86-64")]
 }
 
-fn preload_library() -> Finding {
+fn preload_library() -> Symptom {
     match overlock_programs::Library::find().map(|library| library.path) {
-        Ok(path) => Finding::new("preload library", path.display().to_string()),
-        Err(error) => Finding::new("preload library", "not found")
+        Ok(path) => Symptom::new("preload library", path.display().to_string()),
+        Err(error) => Symptom::new("preload library", "not found")
             .advise(true, format!("`run` and `compare` need it: {error:#}")),
     }
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+#![warn(missing_docs)]
 #![doc = include_str!("../README.md")]
 
 /// Where there are futexes, this crate is its own; elsewhere it is the real `parking_lot`.

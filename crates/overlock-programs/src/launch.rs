@@ -21,7 +21,6 @@ const DYING: Duration = Duration::from_secs(10);
 pub enum Ended {
     /// By itself, with this code.
     Code(i32),
-    /// By this signal.
     Signal(i32),
 }
 

@@ -31,7 +31,6 @@ const BUILT: [&str; 2] = [".", "deps"];
 /// replaces. None of them can be escaped (ld.so(8)).
 const UNSAFE: [u8; 3] = [b' ', b':', b'$'];
 
-/// The library.
 #[derive(Debug)]
 pub struct Library {
     /// Its file.

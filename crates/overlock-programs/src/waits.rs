@@ -25,7 +25,6 @@ const UNREPLACED: [(&str, &str, &str); 5] = [
 /// The counts of a separate run, under one lock.
 #[derive(Debug, Default)]
 pub struct Waits {
-    /// The lock.
     pub lock: String,
     /// Nothing if none were taken.
     counters: Option<BTreeMap<String, u64>>,

@@ -11,7 +11,6 @@ pub struct Accounts {
     pub ran_ns: u64,
     /// Nanoseconds runnable, but without a processor.
     pub steal_ns: u64,
-    /// Nanoseconds halted.
     pub halted_ns: u64,
     /// How many times it halted.
     pub halts: u64,

@@ -24,7 +24,6 @@ pub enum Lengths {
 }
 
 impl Lengths {
-    /// All of them.
     pub const ALL: [Self; 4] = [Self::Exp, Self::Uniform, Self::Fixed, Self::Bimodal];
 
     /// The name on the command line and in rows.

@@ -5,6 +5,7 @@
 //! and reads them, so whatever reads results reads rows: fresh ones, or those of a file. Fields can
 //! be added, but are never renamed; a reader takes what it knows and leaves the rest.
 
+mod others;
 mod point;
 mod program;
 mod relate;
@@ -12,6 +13,7 @@ mod relate;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use others::{Doctor, Symptom, Torture, TortureFailure};
 pub use point::{Asked, Point, beside};
 pub use program::{Choice, LIBC, NONE, PROCESS, Programs, SampleRow, StartUp};
 pub use relate::{geomeans, relate};
@@ -47,6 +49,12 @@ pub enum Row {
     /// Which lock suits a program.
     #[serde(rename = "verdict")]
     Choice(Choice),
+    /// All runs of a lock under `torture`.
+    Torture(Torture),
+    /// A run of it that went wrong.
+    TortureFailure(TortureFailure),
+    /// What `doctor` found.
+    Doctor(Doctor),
     /// Any other, as it was written.
     #[serde(untagged)]
     Other(Value),
@@ -105,6 +113,9 @@ impl Row {
             "advice" => of(&fields).map(Self::Advice),
             "sample" => of(&fields).map(Box::new).map(Self::Sample),
             "verdict" => of(&fields).map(Self::Choice),
+            "torture" => of(&fields).map(Self::Torture),
+            "torture-failure" => of(&fields).map(Self::TortureFailure),
+            "doctor" => of(&fields).map(Self::Doctor),
             _ => None,
         };
         known.unwrap_or_else(|| {
@@ -128,7 +139,6 @@ pub struct Head {
     pub command: Vec<String>,
     /// The seed of everything that was drawn.
     pub seed: Option<u64>,
-    /// The machine.
     pub machine: Machine,
 }
 
@@ -161,7 +171,6 @@ impl Machine {
 /// Nanoseconds of an uncontended lock and unlock.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
-    /// The lock.
     pub lock: String,
     /// The median of all samples.
     pub ns: Option<Interval>,
@@ -173,7 +182,6 @@ pub struct Pair {
 /// One lock over all points.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// The lock.
     pub lock: String,
     /// Beside how many busy processes, if any: each number has a summary of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -214,7 +222,6 @@ pub struct Summary {
 pub struct Worst {
     /// Throughput over that of the best peer.
     pub ratio: f64,
-    /// The point.
     pub point: String,
 }
 
@@ -222,10 +229,8 @@ pub struct Worst {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Failure {
-    /// The lock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lock: Option<String>,
-    /// The point.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub point: Option<String>,
     /// What happened.
@@ -254,33 +259,52 @@ pub enum Verdict {
     Missed,
 }
 
-/// One bound at one place.
+/// One bound at one place, or what a kernel checked of itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Check {
-    /// What is bounded.
+    /// What is bounded, or checked.
     pub bound: String,
     /// The lock, where the bound is one lock's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock: Option<String>,
-    /// Where: a point, or all of them.
+    /// Where: a point, all of them, or a world.
     pub place: String,
-    /// On which side of the limit the value must be.
-    pub side: Side,
-    /// The limit.
-    pub limit: f64,
-    /// The value.
-    pub value: Interval,
-    /// The outcome.
+    /// The limit and the value; absent where a check is fine or not.
+    #[serde(flatten)]
+    pub limited: Option<Limited>,
     pub verdict: Verdict,
     /// What else is worth knowing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
+/// A value and its limit.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Limited {
+    /// On which side of the limit the value must be.
+    pub side: Side,
+    pub limit: f64,
+    pub value: Interval,
+}
+
+impl Check {
+    /// Returns the row of something that is fine or not, and what was found.
+    #[must_use]
+    pub fn plain(what: &str, place: &str, fine: bool, found: &str) -> Self {
+        Self {
+            bound: what.to_owned(),
+            lock: None,
+            place: place.to_owned(),
+            limited: None,
+            verdict: if fine { Verdict::Met } else { Verdict::Missed },
+            note: Some(found.to_owned()).filter(|found| !found.is_empty()),
+        }
+    }
+}
+
 /// A published figure beside ours.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Beside {
-    /// The experiment.
     pub experiment: String,
     /// The world of our figure.
     pub world: String,
@@ -288,7 +312,6 @@ pub struct Beside {
     pub ours_cpus: u32,
     /// pCPUs there.
     pub ours_pcpus: u32,
-    /// What was published.
     #[serde(flatten)]
     pub published: Published,
     /// The published figure in the form of ours: over its base, if it has one; more is better.
@@ -333,17 +356,13 @@ pub type Hold = (u32, u32, u64, Option<u64>, Option<u64>);
 /// nothing else.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TimelineRow {
-    /// The world.
     pub world: String,
-    /// The workload.
     pub workload: String,
-    /// The lock.
     pub lock: String,
     /// The yield policy.
     pub policy: String,
     /// vCPUs.
     pub cpus: u32,
-    /// pCPUs.
     pub pcpus: u32,
     /// Nanoseconds of a critical section.
     pub cs_ns: u64,
@@ -373,7 +392,15 @@ mod tests {
             Row::Pair(Pair { lock: "std".into(), ns: Some(value), samples: vec![1.0] }),
             Row::Failure(Failure { sentence: "it lost updates".into(), ..Failure::default() }),
             Row::Point(Box::default()),
-            Row::Other(serde_json::json!({"kind": "torture", "steps": 3})),
+            Row::Check(Check::plain("kicks arrive", "xen", false, "1 of 2 did")),
+            Row::Check(Check {
+                limited: Some(Limited { side: Side::AtLeast, limit: 1.0, value }),
+                ..Check::plain("Jain index", "2 threads", true, "")
+            }),
+            Row::Torture(Torture { lock: "ticket".into(), steps: 3, ..Torture::default() }),
+            Row::TortureFailure(TortureFailure { cpu: 1, ..TortureFailure::default() }),
+            Row::Doctor(Doctor { findings: vec![Symptom::new("CPUs", "2")], ..Doctor::default() }),
+            Row::Other(serde_json::json!({"kind": "trace-loop", "samples": 3})),
         ];
         for row in rows {
             let line = serde_json::to_string(&row).unwrap();

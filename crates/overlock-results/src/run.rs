@@ -31,7 +31,6 @@ pub struct WaitNs {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Losses {
-    /// Nanoseconds waited.
     pub waited_ns: u64,
     /// Nanoseconds of that during which the holder was ready to run, but without a processor.
     pub holder_off_ns: u64,

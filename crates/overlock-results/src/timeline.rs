@@ -15,7 +15,6 @@ pub enum Standing {
 /// A part of a vCPU's life with one standing, in nanoseconds of the clock that vCPUs read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stint {
-    /// The standing.
     pub standing: Standing,
     /// When it began.
     pub from_ns: u64,

@@ -47,6 +47,7 @@
 //! * `threads`: [`platform::Threads`] and [`platform::Shared`], for programs on Linux and Android.
 //! * `lock_api`: the raw mutex traits of that crate.
 
+#![warn(missing_docs)]
 #![no_std]
 
 #[cfg(all(feature = "threads", not(any(target_os = "linux", target_os = "android"))))]

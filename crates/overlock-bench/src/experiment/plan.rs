@@ -13,14 +13,12 @@ use overlock_results::{Error, Lengths, NO_POLICY, PmTimerRule, Task};
 /// Groups of jobs. Those of a group share a workload, and take turns.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// The groups.
     pub groups: Vec<Vec<Job>>,
     /// How often each job is run.
     pub rounds: u16,
 }
 
 impl Plan {
-    /// All jobs.
     pub fn jobs(&self) -> impl Iterator<Item = &Job> {
         self.groups.iter().flatten()
     }

@@ -9,7 +9,6 @@ pub enum Error {
     /// The system refused something.
     #[error("could not {attempt}: {source}")]
     System {
-        /// What was attempted.
         attempt: &'static str,
         /// The system's error.
         source: io::Error,

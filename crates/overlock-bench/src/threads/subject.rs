@@ -32,7 +32,6 @@ pub(crate) trait Monitor: Send + Sync + 'static {
     /// Notifies one thread that waits on the condition variable `at`.
     fn notify_one(&self, at: usize);
 
-    /// Notifies all of them.
     fn notify_all(&self, at: usize);
 
     #[inline]

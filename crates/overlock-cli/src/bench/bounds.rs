@@ -4,24 +4,27 @@
 use crate::output::{self, Sink};
 use anyhow::Result;
 use overlock_results::judge::check;
-use overlock_results::row::{Check, Row, Side, Verdict};
+use overlock_results::row::{Check, Limited, Row, Side, Verdict};
 use overlock_results::units::three;
 
 fn line(check: &Check) -> String {
-    let Check { bound, lock, place, side, limit, value, verdict, note } = check;
+    let Check { bound, lock, place, limited, verdict, note } = check;
     let verdict = match verdict {
         Verdict::Met => "met    ",
         Verdict::Unclear => "unclear",
         Verdict::Missed => "MISSED ",
     };
-    let side = match side {
-        Side::AtLeast => "at least",
-        Side::AtMost => "at most",
-    };
     let of = lock.as_ref().map_or_else(String::new, |lock| format!(" of {lock}"));
-    let [limit, median, low, high] = [*limit, value.median, value.low, value.high].map(three);
+    let limited = limited.as_ref().map_or_else(String::new, |Limited { side, limit, value }| {
+        let side = match side {
+            Side::AtLeast => "at least",
+            Side::AtMost => "at most",
+        };
+        let [limit, median, low, high] = [*limit, value.median, value.low, value.high].map(three);
+        format!(" {side} {limit}: {median} ({low}..{high})")
+    });
     let note = note.as_ref().map_or_else(String::new, |note| format!("; {note}"));
-    format!("  {verdict}  {bound}{of} {side} {limit}: {median} ({low}..{high}) at {place}{note}")
+    format!("  {verdict}  {bound}{of}{limited} at {place}{note}")
 }
 
 /// The checks that are not met, and how many of each there are.

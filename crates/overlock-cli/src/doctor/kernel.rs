@@ -1,61 +1,61 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel: its clocks, and the system calls that locks need.
 
-use super::finding::Finding;
 use crate::machine::first_line;
 use overlock::platform::Threads;
 use overlock_bench::clock::{self, Stamps};
+use overlock_results::row::Symptom;
 use std::io;
 
-pub(super) fn kernel() -> Finding {
+pub(super) fn kernel() -> Symptom {
     let read = |name| first_line(&format!("/proc/sys/kernel/{name}")).unwrap_or_default();
-    Finding::new("kernel", format!("{} {}", read("osrelease"), read("version")))
+    Symptom::new("kernel", format!("{} {}", read("osrelease"), read("version")))
 }
 
-pub(super) fn tick() -> Finding {
-    let Some(nanos) = tick_ns() else { return Finding::new("scheduler tick", "unknown") };
+pub(super) fn tick() -> Symptom {
+    let Some(nanos) = tick_ns() else { return Symptom::new("scheduler tick", "unknown") };
     let millis = nanos as f64 / 1e6;
-    Finding::new("scheduler tick", format!("{millis} ms")).advise(
+    Symptom::new("scheduler tick", format!("{millis} ms")).advise(
         millis > 3.0,
         "a preempted lock holder is away for at least a tick; CONFIG_HZ=1000 makes that 1 ms",
     )
 }
 
-pub(super) fn tsc() -> Finding {
+pub(super) fn tsc() -> Symptom {
     let clock = Stamps::calibrate();
     let found = clock.tsc_khz().map_or_else(
         || "not trusted: clock_gettime is used".into(),
         |khz| format!("trusted, {:.1} MHz", khz as f64 / 1e3),
     );
-    Finding::new("time stamp counter", found).advise(
+    Symptom::new("time stamp counter", found).advise(
         cfg!(target_arch = "x86_64") && !clock::tsc_is_trusted(),
         "time stamps cost more without it; see /sys/devices/system/clocksource and the boot log",
     )
 }
 
-pub(super) fn futex() -> Finding {
+pub(super) fn futex() -> Symptom {
     match futex_works() {
-        Ok(()) => Finding::new("futex", "works"),
-        Err(error) => Finding::new("futex", error.to_string()).advise(
+        Ok(()) => Symptom::new("futex", "works"),
+        Err(error) => Symptom::new("futex", error.to_string()).advise(
             true,
             "locks that halt need futex(2); a sandbox seems to forbid it, so waiters can only spin",
         ),
     }
 }
 
-pub(super) fn restartable_sequences() -> Finding {
+pub(super) fn restartable_sequences() -> Symptom {
     let armed = Threads::has_restartable_sequences();
     let found = if armed { "armed" } else { "not available" };
-    Finding::new("restartable sequences", found).advise(
+    Symptom::new("restartable sequences", found).advise(
         !armed,
         "with rseq(2), membarrier(2) (Linux 5.10) and the GNU C library 2.35 on x86-64, \
          an uncontended lock is released without an atomic read-modify-write",
     )
 }
 
-pub(super) fn slice_extension() -> Finding {
+pub(super) fn slice_extension() -> Symptom {
     let found = if has_slice_extension() { "available" } else { "not in this kernel" };
-    Finding::new("rseq slice extension", found).advise(
+    Symptom::new("rseq slice extension", found).advise(
         !has_slice_extension(),
         "Linux 7.0 with CONFIG_RSEQ_SLICE_EXTENSION lets a lock holder ask for a few microseconds \
          more before it is preempted",

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The processors, and what takes them away.
 
-use super::finding::Finding;
 use crate::machine::{self, CpuTimes, allowed_cpus, first_line};
+use overlock_results::row::Symptom;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use std::time::Duration;
 /// How long `doctor` watches steal.
 const STEAL_WATCH: Duration = Duration::from_millis(500);
 
-pub(super) fn cpus() -> Finding {
+pub(super) fn cpus() -> Symptom {
     let allowed = allowed_cpus();
     let online = fs::read_to_string("/proc/cpuinfo")
         .map_or(allowed, |text| text.lines().filter(|line| line.starts_with("processor")).count());
     let online = online.max(allowed);
-    Finding::new("CPUs", format!("{allowed} usable of {online} online"))
+    Symptom::new("CPUs", format!("{allowed} usable of {online} online"))
         .advise(
             allowed < online,
             "an affinity mask or a cgroup limits this process; the choice of lock matters most with \
@@ -29,15 +29,15 @@ pub(super) fn cpus() -> Finding {
 }
 
 /// Finds the tightest CPU limit of this process's cgroups, of version 1 or 2, and of all above them.
-pub(super) fn quota() -> Finding {
+pub(super) fn quota() -> Symptom {
     let cgroups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let limits = cgroups.lines().filter_map(cpu_group).flat_map(|(mount, group)| {
         let folders = Path::new(group.trim_start_matches('/')).ancestors();
         folders.filter_map(|folder| limit(&Path::new(mount).join(folder))).collect::<Vec<_>>()
     });
     match limits.min_by(f64::total_cmp) {
-        None => Finding::new("cgroup CPU limit", "none"),
-        Some(cpus) => Finding::new("cgroup CPU limit", format!("{cpus:.2} CPUs")).advise(
+        None => Symptom::new("cgroup CPU limit", "none"),
+        Some(cpus) => Symptom::new("cgroup CPU limit", format!("{cpus:.2} CPUs")).advise(
             true,
             "when the quota is used up every thread stops, including a lock holder; set a larger \
              quota for clean measurements, or keep it to see what production sees",
@@ -76,29 +76,29 @@ fn cpu_max(text: &str) -> Option<f64> {
     (quota > 0.0).then_some(quota / period)
 }
 
-pub(super) fn load() -> Finding {
+pub(super) fn load() -> Symptom {
     let load = machine::load_average();
     let busy = load > 0.5 * allowed_cpus() as f64;
-    Finding::new("load average", format!("{load}"))
+    Symptom::new("load average", format!("{load}"))
         .advise(busy, "other processes are running; trust only ratios of interleaved runs")
 }
 
-pub(super) fn steal() -> Finding {
+pub(super) fn steal() -> Symptom {
     let before = CpuTimes::now();
     std::thread::sleep(STEAL_WATCH);
     let share = |times: CpuTimes| 100.0 * times.steal_share();
     let (now, since_boot) = (share(CpuTimes::now().since(before)), share(CpuTimes::now()));
-    Finding::new("steal", format!("{now:.1} % now, {since_boot:.1} % since boot")).advise(
+    Symptom::new("steal", format!("{now:.1} % now, {since_boot:.1} % since boot")).advise(
         now > 2.0,
         "the hypervisor takes CPU time away; measure when the host is quieter, and prefer locks \
          that wait over locks that spin",
     )
 }
 
-pub(super) fn hypervisor() -> Finding {
+pub(super) fn hypervisor() -> Symptom {
     match machine::hypervisor() {
-        None => Finding::new("hypervisor", "none: bare metal"),
-        Some(name) => Finding::new("hypervisor", name).advise(
+        None => Symptom::new("hypervisor", "none: bare metal"),
+        Some(name) => Symptom::new("hypervisor", name).advise(
             true,
             "a virtual CPU can lose its processor while it holds a lock; `bench` reports steal for \
              every run",
@@ -106,13 +106,13 @@ pub(super) fn hypervisor() -> Finding {
     }
 }
 
-pub(super) fn governor() -> Finding {
+pub(super) fn governor() -> Symptom {
     match first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") {
-        None => Finding::new("CPU frequency", "not under this kernel's control"),
+        None => Symptom::new("CPU frequency", "not under this kernel's control"),
         Some(name) => {
             let advice = "a changing frequency changes the length of critical sections: \
                           cpupower frequency-set -g performance";
-            Finding::new("CPU frequency", format!("governor {name}"))
+            Symptom::new("CPU frequency", format!("governor {name}"))
                 .advise(name != "performance", advice)
         }
     }

@@ -71,7 +71,7 @@ fn repeat(subject: &'static Subject, plan: FaultPlan, sink: &mut Sink) -> Result
     let mut series = Series::new(subject);
     series.add(plan, &report);
     tell(subject, plan, &report, sink)?;
-    sink.record(&series)?;
+    sink.record(&series.row())?;
     if report.failure.is_some() {
         return Ok(Outcome::CheckFailed);
     }

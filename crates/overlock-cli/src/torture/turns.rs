@@ -34,7 +34,7 @@ impl<'a> Torture<'a> {
     fn is_over(&self) -> bool {
         interrupt::seen()
             || self.args.span.is_some_and(|span| self.began.elapsed() >= span)
-            || self.all.iter().all(|series| series.failed)
+            || self.all.iter().all(|series| series.row.failed)
     }
 
     /// Takes every CPU of every script away at every step.
@@ -43,7 +43,7 @@ impl<'a> Torture<'a> {
             let began = Instant::now();
             for (plan, report) in injections(self.all[index].subject) {
                 self.add(index, plan, &report, sink)?;
-                if self.is_over() || self.all[index].failed {
+                if self.is_over() || self.all[index].row.failed {
                     break;
                 }
             }
@@ -59,7 +59,7 @@ impl<'a> Torture<'a> {
         while !self.is_over() {
             for (index, next) in next.iter_mut().enumerate() {
                 let began = Instant::now();
-                while began.elapsed() < TURN && !self.is_over() && !self.all[index].failed {
+                while began.elapsed() < TURN && !self.is_over() && !self.all[index].row.failed {
                     let seed = seed_of(self.args.seed, *next);
                     *next += 1;
                     let plan = FaultPlan::Random { seed, steps: self.args.steps, cpus };
@@ -84,9 +84,9 @@ impl<'a> Torture<'a> {
         self.live.set_message(format!(
             "{}: {plan}; in all {} runs, {} steps, {} acquisitions",
             self.all[index].subject.name,
-            count(sum(|series| series.runs)),
-            count(sum(|series| series.steps)),
-            count(sum(|series| series.acquisitions)),
+            count(sum(|series| series.row.runs)),
+            count(sum(|series| series.row.steps)),
+            count(sum(|series| series.row.acquisitions)),
         ));
         self.live.tick();
         self.live.suspend(|| tell(self.all[index].subject, plan, report, sink))
@@ -95,9 +95,9 @@ impl<'a> Torture<'a> {
     /// Ends the turns; tells what has been done to each lock. Returns whether none failed.
     pub(super) fn end(self, sink: &mut Sink) -> Result<bool> {
         self.live.finish_and_clear();
-        self.all.iter().try_for_each(|series| sink.record(series))?;
+        self.all.iter().try_for_each(|series| sink.record(&series.row()))?;
         sink.people(&self.summary())?;
-        Ok(self.all.iter().all(|series| !series.failed))
+        Ok(self.all.iter().all(|series| !series.row.failed))
     }
 
     /// Tabulates what has been done to each lock.
@@ -109,12 +109,12 @@ impl<'a> Torture<'a> {
         for series in &self.all {
             let mut row = vec![series.subject.name.to_owned()];
             row.extend(
-                [series.runs, series.injections, series.steps, series.acquisitions]
+                [series.row.runs, series.row.injections, series.row.steps, series.row.acquisitions]
                     .map(|number| count(number as f64)),
             );
-            row.push(series.longest_bypass.to_string());
+            row.push(series.row.longest_bypass.to_string());
             row.extend(Fault::ALL.map(|fault| count(series.faults.of(fault) as f64)));
-            row.push(if series.failed { "FAILED" } else { "fine" }.to_owned());
+            row.push(if series.row.failed { "FAILED" } else { "fine" }.to_owned());
             table.row(row);
         }
         format!(

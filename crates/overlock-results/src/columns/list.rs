@@ -50,7 +50,6 @@ macro_rules! columns {
         ratios { $($of:ident $name:literal $about:literal;)* }
         then { $($then:literal $then_unit:ident $then_about:literal => $then_get:expr;)* }
     ) => {
-        /// All columns.
         pub const COLUMNS: &[Column] = &[
             $(column($first, $first_unit, $first_about, $first_get),)*
             $(

@@ -6,9 +6,9 @@ use crate::NO_POLICY;
 use crate::judge::bound::judge;
 use crate::locks::{Build, Lock};
 use crate::row::Side::{self, AtLeast, AtMost};
-use crate::row::{Check, Pair, Point, Row, geomeans};
+use crate::row::{Check, Limited, Pair, Point, Row, geomeans};
 use crate::stats::Interval;
-use crate::units::three;
+use crate::units::{count, three};
 use crate::{Run, Task};
 
 /// Up to this many threads, no thread should ever be seen to stall.
@@ -90,7 +90,24 @@ pub fn check(rows: &[Row]) -> Vec<Check> {
     }
     let pairs: Vec<&Pair> = pairs.collect();
     checks.extend(pairs.iter().flat_map(|pair| of_pair(pair, &pairs)));
+    checks.extend(rows.iter().filter_map(told));
     checks
+}
+
+/// What a row says of itself: a kernel's check, or the runs of a lock under `torture`.
+fn told(row: &Row) -> Option<Check> {
+    match row {
+        Row::Check(check) if check.limited.is_none() => Some(check.clone()),
+        Row::Torture(of) => {
+            let what = format!("{} runs of {} under torture", count(of.runs as f64), of.lock);
+            Some(Check::plain(&what, &of.world, !of.failed, ""))
+        }
+        Row::TortureFailure(of) => {
+            let what = format!("run {} of {} under torture", of.run, of.lock);
+            Some(Check::plain(&what, &of.world, false, &of.text))
+        }
+        _ => None,
+    }
 }
 
 fn made(
@@ -102,7 +119,8 @@ fn made(
     let value = value?;
     let verdict = judge(value, side, limit);
     let (bound, lock) = (bound.to_owned(), lock.map(str::to_owned));
-    Some(Check { bound, lock, place, side, limit, value, verdict, note: None })
+    let limited = Some(Limited { side, limit, value });
+    Some(Check { bound, lock, place, limited, verdict, note: None })
 }
 
 /// Judges the means over the points of each kind, and the longest stall at any of them.
@@ -266,6 +284,25 @@ fn of_vcpus(point: &Point) -> Vec<Check> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_rows_say_of_themselves_is_judged_again() {
+        use crate::row::{Torture, TortureFailure, Verdict};
+        let of = |failed| {
+            let (world, lock) = ("sim".into(), "ticket".into());
+            Row::Torture(Torture { world, lock, runs: 3, failed, ..Torture::default() })
+        };
+        let rows = [
+            of(false),
+            of(true),
+            Row::TortureFailure(TortureFailure { text: "lost".into(), ..Default::default() }),
+            Row::Check(Check::plain("kicks arrive", "xen", true, "")),
+            Row::Check(Check::plain("kicks arrive", "xen", false, "none did")),
+        ];
+        let (met, missed) = (Verdict::Met, Verdict::Missed);
+        let verdicts: Vec<_> = check(&rows).iter().map(|check| check.verdict).collect();
+        assert_eq!(verdicts, [met, missed, missed, met, missed]);
+    }
     use crate::Lengths;
     use crate::row::{Verdict, relate};
 

@@ -47,7 +47,6 @@ pub fn choose(points: &[Point], waits: Option<u64>) -> Option<Choice> {
 struct Findings<'a> {
     /// The locks, the best first.
     ranked: &'a [&'a Point],
-    /// One of them.
     baseline: &'a Point,
     /// The library that replaces nothing, if it was measured.
     none: Option<&'a Point>,

@@ -10,7 +10,6 @@ use maud::{Markup, html};
 /// A number of a record, and its text on the page.
 pub(crate) type Figure = (f64, String);
 
-/// One column.
 #[derive(Clone, Debug)]
 pub(crate) struct Column {
     pub(crate) name: String,

@@ -19,7 +19,6 @@ pub struct Point {
     pub world: String,
     /// The workload's name; a program's command.
     pub workload: String,
-    /// The lock.
     pub lock: String,
     /// The yield policy.
     pub policy: String,

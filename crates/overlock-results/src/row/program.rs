@@ -23,9 +23,7 @@ pub const PROCESS: &str = "process";
 /// One run of a program, written as soon as it ends.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SampleRow {
-    /// The world.
     pub world: String,
-    /// The lock.
     pub lock: String,
     /// From 1.
     pub round: usize,

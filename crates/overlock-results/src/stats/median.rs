@@ -17,7 +17,6 @@ pub const CONFIDENCE: f64 = 0.95;
 /// A median and the interval that covers it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// The median.
     pub median: f64,
     /// The lower end of the interval.
     pub low: f64,

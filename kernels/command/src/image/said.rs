@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the kernel says: one JSON record per line.
 
-use overlock_bench::Check;
+use overlock_bench::SelfCheck;
 use overlock_results::WaitNs as Waits;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub(super) enum Said {
     /// A long run is under way; the number of acquisitions so far.
     Alive { ops: u64 },
     /// One check.
-    Check(Check),
+    Check(SelfCheck),
     /// One CPU's waits by outcome.
     Cpu {},
     /// It panicked.

@@ -8,7 +8,6 @@ use overlock::{RawLock, RawRwLock};
 use std::cell::UnsafeCell;
 use std::sync::PoisonError;
 
-/// Ours.
 pub(super) struct Ours<C: Class>(RawRwLock<Threads, C>);
 
 impl<C: Class> Subject for Ours<C> {

@@ -34,7 +34,6 @@ pub struct Profile {
     /// One operation in this many ends with a sleep; 0 means none.
     #[serde(default)]
     pub sleep_every: u64,
-    /// Nanoseconds of a sleep.
     #[serde(default)]
     pub sleep_ns: u64,
 }
