@@ -3,7 +3,8 @@
 //!
 //! It implements the same world as the laboratory, so the same experiment files run in it. The
 //! locks are those of `overlock`, the scheduler and the yield policies those of
-//! `overlock_vcpu::host`; only the cost of everything is modelled. A run is a function of host, experiment and seed.
+//! `overlock_vcpu::host`; only the cost of everything is modelled. A run is a function of host,
+//! experiment and seed.
 //!
 //! # What costs what
 //! Each figure is a field of `[costs]` in a host's file, in nanoseconds, with its source.

@@ -3,8 +3,8 @@
 //!
 //! The rules are those of `overlock_vcpu::host` and `overlock`. Their accesses to their own memory
 //! are charged as accesses to one line that all readers share: a read-modify-write when a reader
-//! tries to become the updater, a store when it has finished, and a load for each check by a reader that
-//! waits.
+//! tries to become the updater, a store when it has finished, and a load for each check by a reader
+//! that waits.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
