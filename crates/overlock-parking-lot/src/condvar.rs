@@ -177,9 +177,9 @@ impl Condvar {
 
     /// Notes the mutex of a thread that is about to wait, and panics if others wait with another.
     ///
-    /// Every waiter has noted its mutex before it joins. So if there are waiters while another mutex
-    /// is noted, one has come with that one. Two threads that come at the same moment may both get
-    /// past, which a caller must not rely on.
+    /// Every waiter has noted its mutex before it joins. So if there are waiters while another
+    /// mutex is noted, one has come with that one. Two threads that come at the same moment may
+    /// both get past, which a caller must not rely on.
     fn come_with(&self, mutex: &RawMutex) {
         let mine = ptr::from_ref(mutex).cast_mut();
         if self.mutex.load(Relaxed) != mine {

@@ -21,8 +21,8 @@
 //! | `gates` | two words that waiters halt on: a group's is chosen by the parity of its number |
 //! | `generation` | the process whose waiters these are ([`Platform::generation`]) |
 //!
-//! A gate counts the notifications of its groups; its bit [`HALTS`] says that a waiter may have
-//! halted there.
+//! A gate counts the notifications of its groups, and has a mark if a waiter may have halted there
+//! (`word/condvar.rs`).
 //!
 //! # A wait
 //!
@@ -61,9 +61,9 @@
 //! # Pace
 //!
 //! A halt and its wake-up take longer than the answer of a CPU that runs. So a waiter spins for as
-//! long as a halt costs, but only as long as that pays: after a spin in vain the next wait halts at
-//! once, then the next three, and so on to [`SKIPS_MAX`]; one that has met its notification ends
-//! the row. No waiter yields: a thread that has yielded is let in late when it is woken.
+//! long as a halt costs, but only where that pays: one spin that meets its notification makes up
+//! for some that do not, and where none does, few waits try (`word/condvar.rs`). No waiter yields:
+//! a thread that has yielded is let in late when it is woken.
 //!
 //! # Invariants
 //!
@@ -77,7 +77,7 @@
 //!
 //! | site | operation | order | pairs with |
 //! |---|---|---|---|
-//! | V-O1 | `HALTS`, by a waiter | Release | the fence of [`park`](crate::park), by the notifier |
+//! | V-O1 | the mark of a gate, by a waiter | Release | the fence of [`park`](crate::park), by the notifier |
 //!
 //! Everything else is ordered by `list`, and what the condition is made of by the user's lock. The
 //! look at `waiting` without `list` may miss only waiters that the caller need not notify: those
@@ -86,9 +86,9 @@
 //! # Limits
 //!
 //! * Within a group, the platform chooses whom a kick wakes: on threads, who halted first.
-//! * A waiter that sleeps through exactly 2^32 groups, or 2^31 notifications of a gate between A and
-//!   C, sleeps on.
-//! * A CPU that is taken away while it has the list holds waiters and notifiers up until it is back.
+//! * A waiter that is away from A to C for exactly 2^32 groups, or 2^31 notifications of its gate,
+//!   sleeps on.
+//! * A CPU that is taken away while it has the list holds up waiters and notifiers meanwhile.
 //! * The waits of a vanished process count on where processes share a condition variable.
 //!
 //! # Sources
@@ -104,6 +104,7 @@ use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::time::Duration;
 
+use super::word::condvar::{Gate, Pace};
 use super::{RawLock, TestAndSet};
 use crate::atomic::{Atomic, ConstAtomic};
 use crate::counters::{Class, Event, Uncounted};
@@ -111,16 +112,6 @@ use crate::park;
 use crate::platform::Platform;
 use crate::spin::Spin;
 
-/// In a gate: a waiter may have halted there.
-const HALTS: u32 = 1 << 0;
-/// In a gate: one notification.
-const ONE: u32 = 1 << 1;
-/// In `skips`: how many waits are left.
-const LEFT: u32 = (1 << LENGTH_SHIFT) - 1;
-const LENGTH_SHIFT: u32 = 16;
-/// The longest row of waits that do not spin. Any value is correct: a shorter one costs waits whose
-/// notifications never come soon, and a longer one those that begin to.
-const SKIPS_MAX: u32 = 255;
 /// In place of a generation: the words are being cleared.
 const CLEARING: u32 = u32::MAX;
 
@@ -136,8 +127,8 @@ pub struct RawCondvar<P: Platform, C: Class = Uncounted> {
     gates: [P::Word; 2],
     // These take no part in the protocol, so they are no cells of the platform.
     generation: AtomicU32,
-    /// How many waits do not spin before the next that does, and the length of that row.
-    skips: AtomicU32,
+    /// A [`Pace`].
+    pace: AtomicU32,
     class: PhantomData<C>,
 }
 
@@ -146,7 +137,7 @@ enum Found {
     /// A notification, which is now taken.
     Permit,
     /// None: its gate, which changes with the next.
-    Gate(u32),
+    Nothing(Gate),
     /// None, and it has left its group.
     Left,
 }
@@ -180,9 +171,9 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
     ) -> Self {
         // SAFETY: the caller's.
         let list = unsafe { TestAndSet::with(list) };
-        let [generation, skips] = [const { AtomicU32::new(0) }; 2];
+        let [generation, pace] = [const { AtomicU32::new(0) }; 2];
         let class = PhantomData;
-        Self { list, waiting, closed, permits, open, gates, generation, skips, class }
+        Self { list, waiting, closed, permits, open, gates, generation, pace, class }
     }
 
     /// Releases `lock`, waits until notified, and takes the lock.
@@ -234,16 +225,16 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
     }
 
     /// Joins the open group. Returns its number, and its gate.
-    fn join(&self) -> (u32, u32) {
+    fn join(&self) -> (u32, Gate) {
         self.with_list(|| {
             add(&self.waiting, 1);
             let group = get(&self.open);
-            (group, get(self.gate(group)))
+            (group, Gate::new(get(self.gate(group))))
         })
     }
 
     /// Waits until notified, and returns true; or until the deadline, and then has left its group.
-    fn sleep(&self, group: u32, mut seen: u32, deadline_ns: Option<u64>) -> bool {
+    fn sleep(&self, group: u32, mut seen: Gate, deadline_ns: Option<u64>) -> bool {
         self.spin(group, seen);
         loop {
             let late = deadline_ns.is_some_and(|at| P::now_ns() >= at);
@@ -254,7 +245,7 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
                         C::count(Event::LockTimeout);
                         return false;
                     }
-                    Found::Gate(now) => seen = now,
+                    Found::Nothing(now) => seen = now,
                 }
             }
             self.halt(self.gate(group), seen, deadline_ns);
@@ -262,43 +253,42 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
     }
 
     /// Whether the group's gate has changed since it was seen.
-    fn has_changed(&self, group: u32, seen: u32) -> bool {
-        get(self.gate(group)) | HALTS != seen | HALTS
+    fn has_changed(&self, group: u32, seen: Gate) -> bool {
+        Gate::new(get(self.gate(group))).halted() != seen.halted()
     }
 
     /// Waits for a change of the group's gate for as long as a halt would cost, if that has paid.
-    fn spin(&self, group: u32, seen: u32) {
+    fn spin(&self, group: u32, seen: Gate) {
         if !P::WAITS || !P::waits() {
             return;
         }
-        let skips = self.skips.load(Relaxed);
-        if skips & LEFT != 0 {
-            return self.skips.store(skips - 1, Relaxed);
-        }
-        let mut spin = Spin::new(P::costs().spin_ns());
-        while !self.has_changed(group, seen) {
-            if !spin.pause::<P>() {
-                let next = ((skips >> LENGTH_SHIFT) * 2 + 1).min(SKIPS_MAX);
-                return self.skips.store(next << LENGTH_SHIFT | next, Relaxed);
+        let pace = Pace::new(self.pace.load(Relaxed));
+        let next = pace.skipped().unwrap_or_else(|| {
+            let mut spin = Spin::new(P::costs().spin_ns());
+            while !self.has_changed(group, seen) {
+                if !spin.pause::<P>() {
+                    return pace.after(false);
+                }
             }
-        }
-        self.skips.store(0, Relaxed);
+            pace.after(true)
+        });
+        self.pace.store(next.bits(), Relaxed);
     }
 
     /// Halts while `gate` is as it was seen.
-    fn halt(&self, gate: &P::Word, seen: u32, deadline_ns: Option<u64>) {
+    fn halt(&self, gate: &P::Word, seen: Gate, deadline_ns: Option<u64>) {
         if !P::WAITS || !P::waits() {
             return P::relax();
         }
         C::count(Event::PvWaitNode);
-        let halts = seen | HALTS;
+        let halted = seen.halted().bits();
         let mark = |from| {
             // ORDERING: Release, V-O1.
-            gate.compare_exchange(from, halts, Release, Relaxed).is_ok()
+            gate.compare_exchange(from, halted, Release, Relaxed).is_ok()
         };
-        // An RMW also if another waiter has set the bit.
+        // An RMW also if another waiter has set the mark.
         park::park::<P>(gate, deadline_ns, || {
-            (mark(seen & !HALTS) || mark(halts)).then_some(halts)
+            (mark(seen.awake().bits()) || mark(halted)).then_some(halted)
         });
     }
 
@@ -314,7 +304,7 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
                 add(&self.waiting, 1_u32.wrapping_neg());
                 Found::Left
             }
-            0..=1 => Found::Gate(get(self.gate(group))),
+            0..=1 => Found::Nothing(Gate::new(get(self.gate(group)))),
             _ => Found::Permit,
         })
     }
@@ -442,12 +432,12 @@ fn add<W: Atomic<u32>>(word: &W, more: u32) {
 /// Counts a notification at a gate. Returns whether a CPU may have halted there; if `all` are
 /// kicked, none has any more.
 fn turn<W: Atomic<u32>>(gate: &W, all: bool) -> bool {
-    let before = gate.fetch_add(ONE, Relaxed);
+    let before = Gate::new(gate.fetch_add(Gate::ONE.bits(), Relaxed));
     if all {
-        // No waiter sets the bit meanwhile: it would have seen this value under the list.
-        gate.store(before.wrapping_add(ONE) & !HALTS, Relaxed);
+        // No waiter sets the mark meanwhile: it would have seen this value under the list.
+        gate.store(before.turned().awake().bits(), Relaxed);
     }
-    before & HALTS != 0
+    before.has_halted()
 }
 
 impl<P: Platform, C: Class> RawCondvar<P, C>

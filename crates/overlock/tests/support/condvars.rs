@@ -8,7 +8,8 @@
 //! * no access by a notifier once its waiters may have left: the last of them frees the condition
 //!   variable;
 //! * no node is reused while another CPU uses it: the waiters use theirs for the mutex, too;
-//! * no waiter takes a notification that came before it did: the one it was for would wait for ever.
+//! * no waiter takes a notification that came before it did: the one it was for would wait for
+//!   ever.
 
 use std::cell::Cell;
 
