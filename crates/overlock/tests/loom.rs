@@ -144,7 +144,7 @@ tests! {
         rw_two_readers rw_queue rw_spurious rw_timed rw_timed_reader rw_spin rw_upgradable
         rw_crowd rw_crowd_addr rw_crowd_token rw_crowd_head rw_crowd_given_up rw_crowd_upgradable
         rw_upgrade rw_upgrade_token rw_upgrade_three rw_upgrade_both rw_upgrade_timed
-        rw_downgrade rw_downgrade_three rw_turns rw_upgradable_beside rw_kept
+        rw_downgrade rw_downgrade_three rw_turns rw_turns_reader rw_upgradable_beside rw_kept
         cond_two cond_inside cond_token cond_addr cond_spurious cond_spin cond_queued cond_all cond_all_three
         cond_all_two cond_one_each cond_later cond_timed cond_timed_three cond_timed_all cond_full cond_numberless
     }

@@ -41,10 +41,11 @@
 //!   (h,b,a) -> (h,b,1), halts  : (h,b,a) -> (h,1,a), halts   :
 //!     | kicked                 :   | kicked                  : writer: (C,b,1) -> (T,b,0),
 //!     v                        :   v                         :   kicks all readers
-//!   as at first; if it finds W : as at first, and leaves b   :
-//!   (W,b,a) -> (C,b,1), halts  : behind: others may wait     : upgradable reader: (nu,0,1)
-//!   (T,b,0) -> (1,0,0),        :                             :   -> (n-1,0,0), kicks one that
-//!     kicks a writer if b      :                             :   wants that, and a writer
+//!   as at first; the fifth     : sets b, and then as at      :
+//!   time, if it finds W:       : first; leaves b behind:     : upgradable reader: (nu,0,1)
+//!   (W,b,a) -> (C,b,1), halts  : others may wait             :   -> (n-1,0,0), kicks one that
+//!   (T,b,0) -> (1,0,0),        :                             :   wants that, and a writer
+//!     kicks a writer if b      :                             :
 //! ```
 //!
 //! The upgradable reader is one of the readers. To upgrade, it bars the others, `(nu,b,a) ->
@@ -98,8 +99,8 @@
 //! bars others when it is back, if it only tries and finds the lock free, or if the lock has lain
 //! free for [`reserved_ns`](crate::platform::Costs::reserved_ns). Those that read already
 //! ([`lock_shared_recursive`](RawRwLock::lock_shared_recursive)) pass without a bound: the writer
-//! may wait for them. *Readers.* A reader that has halted, was kicked, and finds a writer again is
-//! of those that have the next turn, unless none of them comes within `reserved_ns`. Writers among
+//! may wait for them. *Readers.* A reader that has halted four times and finds a writer again claims
+//! the next turn for all readers: no writer takes it, unless no reader comes within `reserved_ns`. Writers among
 //! themselves, like readers, have no order.
 //!
 //! *Stopped waiters.* One that is stopped for ever holds no turn for longer than `reserved_ns`, and
@@ -156,7 +157,7 @@ macro_rules! verbs {
         $(#[$doc])*
         #[inline]
         pub fn $lock(&self) {
-            if !self.try_take($want, $pass) {
+            if !self.try_once($want, $pass) {
                 self.must(self.lock_slow($want, $pass, None));
             }
         }
@@ -195,25 +196,20 @@ impl<P: Platform, C: Class> RawRwLock<P, C> {
         RwWord::new(self.word.load(Relaxed))
     }
 
-    /// Takes the lock if it has room.
+    /// Takes the lock if it has room, and no other CPU comes between.
     #[inline(always)]
-    fn try_take(&self, want: Want, pass: Pass) -> bool {
-        let mut seen = self.look();
-        if want == Want::Read {
-            while let Some(new) = seen.read_at_once() {
-                // ORDERING: Acquire, R-O1. (n,0,0) -> (n+1,0,0)
-                match cas(&self.word, seen, new, Acquire) {
-                    Ok(()) => return true,
-                    Err(now) => seen = now,
-                }
-            }
+    fn try_once(&self, want: Want, pass: Pass) -> bool {
+        let seen = self.look();
+        match seen.read_at_once() {
+            // ORDERING: Acquire, R-O1. (n,0,0) -> (n+1,0,0)
+            Some(new) if want == Want::Read => cas(&self.word, seen, new, Acquire).is_ok(),
+            _ => self.try_take(want, pass),
         }
-        self.try_take_slow(want, pass)
     }
 
-    /// [`try_take`](Self::try_take), where others may wait.
+    /// Takes the lock if it has room.
     #[inline]
-    fn try_take_slow(&self, want: Want, pass: Pass) -> bool {
+    fn try_take(&self, want: Want, pass: Pass) -> bool {
         // ORDERING: Acquire, R-O1.
         let kicks = update(&self.word, Acquire, |seen| seen.taken(want, pass));
         if let Some(kicks) = kicks {
@@ -294,7 +290,7 @@ impl<P: Platform, C: Class> RawRwLock<P, C> {
     /// The lock is held as upgradable.
     #[inline]
     pub unsafe fn upgrade(&self) {
-        if !self.try_take_slow(Want::Upgrade, Pass::Waiting) {
+        if !self.try_take(Want::Upgrade, Pass::Waiting) {
             self.must(self.lock_slow(Want::Upgrade, Pass::Waiting, None));
         }
     }
@@ -307,7 +303,7 @@ impl<P: Platform, C: Class> RawRwLock<P, C> {
     #[inline]
     #[must_use = "it says for what the lock is held"]
     pub unsafe fn try_upgrade(&self) -> bool {
-        self.try_take_slow(Want::Upgrade, Pass::Waiting)
+        self.try_take(Want::Upgrade, Pass::Waiting)
     }
 
     /// [`upgrade`](Self::upgrade), if it is possible before the deadline. Otherwise the lock stays
@@ -317,7 +313,7 @@ impl<P: Platform, C: Class> RawRwLock<P, C> {
     /// The lock is held as upgradable.
     #[must_use = "it says for what the lock is held"]
     pub unsafe fn try_upgrade_until(&self, deadline_ns: u64) -> bool {
-        self.try_take_slow(Want::Upgrade, Pass::Waiting)
+        self.try_take(Want::Upgrade, Pass::Waiting)
             || self.lock_slow(Want::Upgrade, Pass::Waiting, Some(deadline_ns)).is_ok()
     }
 
@@ -398,7 +394,7 @@ unsafe impl<P: Platform, C: Class> RawLock for RawRwLock<P, C> {
 
     #[inline]
     fn try_lock(&self) -> bool {
-        self.try_take_slow(Want::Write, Pass::Late)
+        self.try_take(Want::Write, Pass::Late)
     }
 
     #[inline]
@@ -418,7 +414,7 @@ unsafe impl<P: Platform, C: Class> RawLock for RawRwLock<P, C> {
 // SAFETY: as for `RawLock`.
 unsafe impl<P: Platform, C: Class> RawTimedLock for RawRwLock<P, C> {
     fn try_lock_until(&self, deadline_ns: u64) -> bool {
-        self.try_take_slow(Want::Write, Pass::Waiting)
+        self.try_take(Want::Write, Pass::Waiting)
             || self.lock_slow(Want::Write, Pass::Waiting, Some(deadline_ns)).is_ok()
     }
 

@@ -313,6 +313,8 @@ const TOKEN: World = World { halt: Halt::Token, ..STALE };
 const SPURIOUS: World = World { spurious: 1, ..World::PLAIN };
 const SPIN: World = World { pauses: 0, ..STALE };
 const TIMEOUT: World = World { timeouts: true, ..World::PLAIN };
+/// A reader has halted so often that it claims the next turn.
+const RESTLESS: World = World { spurious: 4, ..World::PLAIN };
 /// What is kept for others is so for one reading of the clock, and halts last until then.
 const KEPT: World = World { reserved_ns: 5_000_000, ..TIMEOUT };
 
@@ -328,7 +330,7 @@ models! {
     rw_again: on Halting, FUTEX, Some(2), &[&[Read, Read], &[Write, Read]],
         [PvWaitHead, PvKickUnlock], [];
     rw_recursive: on Halting, FUTEX, Some(2), &[&[Again], &[Write]],
-        [PvWaitHead, PvKickUnlock], ["read_write.rs try_take_slow update"];
+        [PvWaitHead, PvKickUnlock], ["read_write.rs try_take update"];
     rw_reads_past: on Halting, FUTEX, Some(2), &[&[Read], &[Write], &[Reads]],
         [PvWaitHead, PvKickUnlock], [];
     rw_two_readers: on Halting, FUTEX, Some(2), &[&[Read], &[Read], &[Write]],
@@ -371,8 +373,10 @@ models! {
         [PvWaitNode, PvKickUnlock], ["read_write.rs release update"];
     rw_downgrade_three: on Halting, FUTEX, Some(2), &[&[Downgrade], &[Write], &[Read]],
         [PvWaitHead, PvKickUnlock], [];
-    rw_turns: on ByAddress, FUTEX, Some(2), &[&[Write, Write], &[Write], &[Read]],
+    rw_turns: on ByAddress, RESTLESS, Some(2), &[&[Write], &[Write], &[Read]],
         [PvWaitNode, PvWaitHead, PvKickUnlock], ["read_write.rs release update"];
+    rw_turns_reader: on Halting, RESTLESS, Some(2), &[&[Read], &[Write]],
+        [PvWaitNode], ["read_write.rs release update"];
     rw_upgradable_beside: on ByAddress, FUTEX, Some(2), &[&[Upgrade], &[Write], &[Upgradable]],
         [PvWaitNode, PvKickUnlock], ["read_write.rs release update"];
     rw_kept: on ByAddress, KEPT, Some(2), &[&[Read], &[Write], &[Read]],

@@ -23,6 +23,18 @@ const LONGER: u64 = 4;
 /// and go change the word before it can halt on it. Any value is correct.
 const VAIN_HALTS: u64 = 8;
 
+/// After so many halts, a reader that finds a writer claims the next turn: more let writers starve
+/// readers for longer, fewer leave the lock idle until a reader is awake. Any value is correct.
+const CLAIMS_AFTER: u64 = 4;
+
+/// A waiter spins for this part of what its halt would cost: sections that last longer are common,
+/// and the holder may need its processor. A half or a tenth would do, too.
+const PART: u64 = 5;
+
+/// The most pauses between two looks of a waiter that spins: a look takes the cache line from those
+/// that come and go. Any value is correct.
+const PAUSES_MAX: u32 = 64;
+
 impl<P: Platform, C: Class> RawRwLock<P, C> {
     /// Waits for the lock.
     #[cold]
@@ -46,6 +58,7 @@ impl<P: Platform, C: Class> RawRwLock<P, C> {
                     C::count(if queued { Event::LockQueued } else { Event::PvLockStealing });
                     return Ok(());
                 }
+                wait.spin();
             } else if seen.is_full() && want != Want::Write {
                 return self.give_up(&wait, Refused::Full);
             } else if wait.is_late() {
@@ -92,7 +105,7 @@ impl<P: Platform, C: Class> RawRwLock<P, C> {
         let awaited = |seen: RwWord| match seen.taken(want, pass) {
             Some(_) => None,
             None => {
-                let to = seen.awaited(want, halts > 0);
+                let to = seen.awaited(want, halts >= CLAIMS_AFTER);
                 Some((to, to.bits()))
             }
         };
@@ -108,6 +121,10 @@ impl<P: Platform, C: Class> RawRwLock<P, C> {
         wait.leave_trace(self);
         park::park_as::<P>(&self.word, want.class(), wait.looks_at_ns(), mark);
         wait.comes_back();
+        if writes {
+            // It has waited for long: while it spins, no more readers come.
+            let _ = update(&self.word, Relaxed, awaited);
+        }
     }
 
     pub(super) const CARE: &'static Care = &Care { mend: Self::mend, give_up: Self::abandon };
@@ -140,6 +157,7 @@ struct Wait<P: Platform> {
     pass: Pass,
     deadline_ns: Option<u64>,
     spin: Spin,
+    pauses: u32,
     halts: u64,
     /// When it first halted.
     since_ns: u64,
@@ -151,14 +169,26 @@ struct Wait<P: Platform> {
 
 impl<P: Platform> Wait<P> {
     fn new(want: Want, pass: Pass, deadline_ns: Option<u64>) -> Self {
-        let spin = Spin::new(P::costs().spin_ns());
-        Self { want, pass, deadline_ns, spin, halts: 0, since_ns: 0, kept_ns: None, trace: None }
+        let spin = Spin::new(P::costs().spin_ns() / PART);
+        Self {
+            want,
+            pass,
+            deadline_ns,
+            spin,
+            pauses: 1,
+            halts: 0,
+            since_ns: 0,
+            kept_ns: None,
+            trace: None,
+        }
     }
 
     /// Spins for a moment. Returns false when the time for that is spent.
     fn spin(&mut self) -> bool {
         let halts = P::WAITS && P::waits();
-        self.spin.pause_times::<P>(PAUSES) && halts
+        let goes_on = self.spin.pause_times::<P>(self.pauses);
+        self.pauses = (self.pauses * 2).min(PAUSES_MAX);
+        goes_on && halts
     }
 
     fn is_late(&self) -> bool {
@@ -200,7 +230,7 @@ impl<P: Platform> Wait<P> {
     }
 
     fn comes_back(&mut self) {
-        self.spin = Spin::new(P::costs().spin_ns());
+        (self.spin, self.pauses) = (Spin::new(P::costs().spin_ns() / PART), 1);
         let least_ns = self.halts.saturating_mul(P::costs().wake_ns);
         if self.halts > VAIN_HALTS && P::now_ns().saturating_sub(self.since_ns) < least_ns {
             P::nap(NAP_NS);
@@ -217,6 +247,3 @@ impl<P: Platform> Wait<P> {
         }
     }
 }
-
-/// Pauses between two looks of a waiter that spins. Any value is correct.
-const PAUSES: u32 = 4;
