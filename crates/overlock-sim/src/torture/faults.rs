@@ -20,11 +20,13 @@ pub enum Fault {
     Freed,
     /// A wait for a notification ended by a panic once it had released its lock.
     Cancelled,
+    /// What a CPU had taken was released by another.
+    Given,
 }
 
 impl Fault {
     /// All kinds.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Away,
         Self::Slice,
         Self::Interrupt,
@@ -33,6 +35,7 @@ impl Fault {
         Self::TwiceKick,
         Self::Freed,
         Self::Cancelled,
+        Self::Given,
     ];
 
     /// The name in records.
@@ -46,6 +49,7 @@ impl Fault {
             Self::TwiceKick => "twice_kick",
             Self::Freed => "freed",
             Self::Cancelled => "cancelled",
+            Self::Given => "given",
         }
     }
 }

@@ -187,6 +187,10 @@ pub(crate) struct TorturedMachine {
     pub(crate) core: Core<Event>,
     /// Whether there are no more faults and no more work, so that all CPUs finish.
     pub(crate) draining: bool,
+    /// What CPUs hold that another may release: the lock, the holder, and what for.
+    pub(crate) given: Vec<(usize, usize, Hold)>,
+    /// Whether the release under way is that of another CPU's hold.
+    pub(crate) releases_given: bool,
     memory: Memory,
     pub(crate) script: Option<&'static Script>,
     /// What the plan injects and has not happened yet; the last element comes first.
@@ -246,6 +250,8 @@ impl TorturedMachine {
             trace: Trace::new(),
             core: Core::new(cpus.len()),
             draining: false,
+            given: Vec::new(),
+            releases_given: false,
             visits: BTreeMap::new(),
             eligible: 0,
             ready: VecDeque::new(),

@@ -151,6 +151,7 @@ fn task(cpu: usize) {
                 iteration(0);
                 let ns = with(|m| m.world.pause.draw(&mut m.rng));
                 calls::compute(ns);
+                release_given();
             }
             if cpu == 0 {
                 monitor::release_all();
@@ -251,5 +252,15 @@ fn perform(job: Job) {
         let changes = job.changes && role == Role::ReadWrite;
         perform(Job { lock, verb, hold, changes, inner: None, ..job });
     }
-    release(job.lock, hold);
+    if !with(|m| m.leaves(job.lock, hold)) {
+        release(job.lock, hold);
+    }
+}
+
+/// Releases what CPUs have left to others. No CPU waits while it has left something.
+fn release_given() {
+    while let Some((lock, hold)) = with(TorturedMachine::takes_over) {
+        release(lock, hold);
+        with(|m| m.releases_given = false);
+    }
 }

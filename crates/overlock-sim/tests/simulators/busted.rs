@@ -16,7 +16,9 @@ fn is_caught_as_meant(subject: &Subject, mut reports: impl Iterator<Item = Repor
 
 #[test]
 fn injections_catch_every_mistake() {
-    each("busted::injections_catch_every_mistake", bad(), |subject| {
+    // No script leaves a lock to another CPU.
+    let scripted = bad().filter(|subject| subject.name != "broken-given");
+    each("busted::injections_catch_every_mistake", scripted, |subject| {
         is_caught_as_meant(subject, injections(subject).map(|(_, report)| report));
     });
 }

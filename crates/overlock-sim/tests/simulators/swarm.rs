@@ -60,6 +60,10 @@ fn is_reachable(name: &str, event: Event) -> bool {
         }
 }
 
+fn name_has(name: &str, parts: &[&str]) -> bool {
+    parts.iter().any(|part| name.contains(part))
+}
+
 #[test]
 fn every_lock_survives_a_swarm_of_random_worlds() {
     each("swarm::every_lock_survives_a_swarm_of_random_worlds", good(), |subject| {
@@ -94,6 +98,8 @@ fn every_lock_survives_a_swarm_of_random_worlds() {
         for fault in [Fault::Away, Fault::Slice, Fault::Interrupt, Fault::Freed] {
             assert!(faults.of(fault) > 0, "{}: {}", subject.name, fault.name());
         }
+        let is_lock = !name_has(subject.name, &["refresh", "condvar"]) || is_mixed;
+        assert_eq!(faults.of(Fault::Given) > 0, is_lock, "{}", subject.name);
         // CPUs wait for notifications, and some waits are cancelled, if there is a monitor.
         let waits = subject.name.ends_with("condvar") || subject.name.starts_with("condvar");
         assert_eq!(faults.of(Fault::Cancelled) > 0, waits, "{}", subject.name);

@@ -4,6 +4,7 @@
 use super::{Op, Status, TorturedMachine};
 use crate::torture::conditions::{Hold, Verb};
 use crate::torture::failure::Oracle;
+use crate::torture::faults::Fault;
 use crate::torture::kind::Role;
 
 // The word of a read-write lock (`Layout::ReadWrite`).
@@ -81,6 +82,40 @@ impl TorturedMachine {
             }
             Hold::Upgradable => model.upgradable = None,
         }
+    }
+
+    /// Whether a hold is left for another CPU to release: in worlds with an odd number of CPUs, one
+    /// in five. A lock of handlers stays with them.
+    pub(crate) fn leaves(&mut self, lock: usize, hold: Hold) -> bool {
+        let is_left = self.script.is_none()
+            && self.world.cpus % 2 == 1
+            && self.tally.acquisitions % 5 == 4
+            && lock < self.world.locks;
+        if is_left {
+            let me = self.cpu();
+            self.given.push((lock, me, hold));
+        }
+        is_left
+    }
+
+    /// The current CPU counts as the holder of what a CPU has left, which it will release.
+    pub(crate) fn takes_over(&mut self) -> Option<(usize, Hold)> {
+        let (lock, from, hold) = self.given.pop()?;
+        let me = self.cpu();
+        if me != from {
+            self.note_fault(Fault::Given);
+            self.releases_given = true;
+            let model = &mut self.locks[lock];
+            match hold {
+                Hold::Write => model.owner = Some(me),
+                Hold::Upgradable => model.upgradable = Some(me),
+                Hold::Read | Hold::Again => {
+                    let place = model.readers.iter().position(|&reader| reader == from);
+                    model.readers[place.expect("it reads")] = me;
+                }
+            }
+        }
+        Some((lock, hold))
     }
 
     /// The current CPU begins to upgrade.

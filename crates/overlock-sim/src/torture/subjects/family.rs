@@ -52,6 +52,11 @@ pub(super) static BROKEN: &[Subject] = &[
         known_bad: &[Oracle::LostWakeup],
         ..read_write::<Classless, Right>("classless-rwlock")
     },
+    // What another CPU has taken stays taken, or is found so when the run ends.
+    Subject {
+        known_bad: &[Oracle::LostWakeup, Oracle::Progress, Oracle::Residue],
+        ..read_write::<ByAddress, Personal>("broken-given")
+    },
     Subject { known_bad: &[Oracle::LostWakeup], ..monitor::<ByAddress, Late>("broken-wait") },
     Subject { known_bad: &[Oracle::LostWakeup], ..monitor::<ByAddress, Greedy>("broken-timeout") },
     Subject { known_bad: &[Oracle::LostWakeup], ..monitor::<ByAddress, Keeping>("broken-cancel") },
@@ -63,6 +68,8 @@ trait Mistake: Send + Sync + 'static {
     fn reads(hold: Hold) -> Option<Hold> {
         Some(hold)
     }
+    /// Whether a CPU releases what another has taken.
+    const RELEASES_GIVEN: bool = true;
     /// Whether a wait releases its lock only when it has joined the list.
     const JOINS_FIRST: bool = true;
     /// Whether a wait that was notified says so after its deadline.
@@ -80,6 +87,12 @@ impl Mistake for Careless {
     fn reads(_: Hold) -> Option<Hold> {
         None
     }
+}
+
+/// Only the CPU that has taken the lock releases it.
+struct Personal;
+impl Mistake for Personal {
+    const RELEASES_GIVEN: bool = false;
 }
 
 /// Readers pass waiting writers, as those of libc's rwlock do by default.
@@ -188,6 +201,9 @@ impl<W: Waiting, M: Mistake> LockVerbs for Sharing<W, M> {
     }
 
     fn unlock(&self, hold: Hold) {
+        if !M::RELEASES_GIVEN && with(|m| m.releases_given) {
+            return;
+        }
         // SAFETY: the caller holds the lock for that.
         unsafe {
             match Self::really(hold) {
@@ -200,6 +216,9 @@ impl<W: Waiting, M: Mistake> LockVerbs for Sharing<W, M> {
     }
 
     fn unlock_fair(&self, hold: Hold) {
+        if !M::RELEASES_GIVEN {
+            return self.unlock(hold);
+        }
         // SAFETY: the caller holds the lock for that.
         unsafe {
             match Self::really(hold) {
