@@ -12,6 +12,7 @@ mod parking_lot;
 mod results;
 mod roots;
 mod spin;
+mod suites;
 mod targets;
 mod tidy;
 mod weak;
@@ -33,9 +34,11 @@ cargo xtask COMMAND
   reference  make the tables of columns in crates/overlock-cli/reference.md from the columns
   results FILE...  fill the tables of README.md, docs/results.md and docs/simulator.md from
            files that `overlock bench` and `overlock compare` wrote with --out
-  parking-lot  run the tests of parking_lot, of std's locks, and of two crates that depend on it, with
+  parking-lot  run the tests of parking_lot, and of std's locks, with
            our crate under its name; fetches them, and skips visibly where it can't
-  spin     the same for spin, and two no_std crates that depend on it
+  spin     the same for spin
+  suites [CRATE]...  run the tests of crates over parking_lot and spin, as they are and with Overlock's
+           locks put there by compat/patch, and fill the table of docs/suites.md
   targets  check what is promised of other machines (32 bits, kernels, Android), and of programs
            with two versions of the crate, or with it in a shared library; [--install] adds the
            targets that the toolchain lacks; skips visibly
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         ["reference"] => reference(),
         ["parking-lot"] => parking_lot::check(),
         ["spin"] => spin::check(),
+        ["suites", ref crates @ ..] => suites::check(crates),
         ["results", ref files @ ..] if !files.is_empty() => results::write(&root(), files),
         ["targets"] => targets::check(false),
         ["targets", "--install"] => targets::check(true),

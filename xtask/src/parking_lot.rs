@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask parking-lot`: does `overlock-parking-lot` stand in for `parking_lot`?
 //!
-//! It fetches `parking_lot` and two crates that depend on it from the registry, renames the
-//! dependency, and runs their own tests. Nothing of theirs stays in the repository. The tests of
-//! `parking_lot` lie in its source files, and are taken from there; those of std, from a package
-//! of Debian, run on a module of its shape ([`STD_SHAPE`]).
+//! It fetches `parking_lot` from the registry, and runs its own tests on ours. Nothing of them stays
+//! in the repository. They lie in its source files, and are taken from there; those of std, from a
+//! package of Debian, run on a module of its shape ([`STD_SHAPE`]).
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use crate::{root, target};
 
-/// What is fetched: the version of `parking_lot` whose tests run, and crates that depend on it.
-const FETCHED: &str = "parking_lot = \"=0.12.5\"\ndashmap = \"=5.2.0\"\ntokio = \"=1.54.1\"\n";
+/// What is fetched: the version of `parking_lot` whose tests run.
+const FETCHED: &str = "parking_lot = \"=0.12.5\"\n";
 
 /// The shape of `std::sync` around `overlock-parking-lot`'s types.
 const STD_SHAPE: &str = include_str!("parking_lot/std_shape.rs");
@@ -31,9 +30,6 @@ serde = []
 
 /// Our crate.
 const NAME: &str = "overlock-parking-lot";
-
-/// How they depend on it.
-const THEIRS: &str = "[dependencies.parking_lot]\nversion = \"0.12.0\"\n";
 
 /// The source files of `parking_lot` that contain tests.
 const FILES: [&str; 6] = ["condvar", "fair_mutex", "mutex", "once", "remutex", "rwlock"];
@@ -55,9 +51,7 @@ pub(crate) fn check() -> Result<bool> {
     let folder = target()?.join("parking-lot");
     let Some(vendor) = fetch(&folder, FETCHED)? else { return Ok(true) };
     let sound = parking_lots(&vendor.join("parking_lot-0.12.5"), &folder.join("theirs"))?;
-    let sound = stds(&folder)? && sound;
-    let sound = dashmaps(&vendor.join("dashmap-5.2.0"))? && sound;
-    Ok(tokios(&vendor.join("tokio-1.54.1"))? && sound)
+    Ok(stds(&folder)? && sound)
 }
 
 /// Fetches these dependencies, and returns where it is; or says why that can't be done.
@@ -123,41 +117,9 @@ fn std_sources(to: &Path) -> Result<Option<PathBuf>> {
     Ok(Some(release.path().join("library/std/src/sync")))
 }
 
-/// Runs the tests of `dashmap`.
-fn dashmaps(folder: &Path) -> Result<bool> {
-    rename(folder, THEIRS, NAME)?;
-    // It names a toolchain of its time.
-    fs::remove_file(folder.join("rust-toolchain"))?;
-    tests(folder, &[])
-}
-
-/// Runs the tests of `tokio`, whose tests use crates that depend on `tokio` themselves.
-fn tokios(folder: &Path) -> Result<bool> {
-    let text = rename(folder, THEIRS, NAME)?;
-    // Its lock file prefers another version of itself to the patch.
-    let _ = fs::remove_file(folder.join("Cargo.lock"));
-    let itself = "\n[patch.crates-io]\ntokio = { path = \".\" }\n";
-    fs::write(folder.join("Cargo.toml"), text + itself)?;
-    // One test needs a file that it may not read: root may read all files.
-    tests(folder, &["--features", "full", "--lib", "--tests", "--", "--skip", "try_exists"])
-}
-
 /// One of our crates, as a dependency by another name.
 pub(crate) fn ours(name: &str) -> String {
     format!("package = \"{name}\", path = {:?}", root().join("crates").join(name))
-}
-
-/// Puts one of our crates in place of the dependency that stands in a package's manifest in these
-/// lines, of which the first is the table's head. Returns the manifest.
-pub(crate) fn rename(folder: &Path, theirs: &str, name: &str) -> Result<String> {
-    let manifest = folder.join("Cargo.toml");
-    let text = fs::read_to_string(&manifest)?;
-    ensure!(text.contains(theirs), "{} does not depend on it so: {theirs}", folder.display());
-    let head = theirs.lines().next().unwrap_or_default();
-    let renamed = format!("{head}\n{}\n", ours(name).replace(", ", "\n"));
-    let text = "[workspace]\n\n".to_owned() + &text.replace(theirs, &renamed);
-    fs::write(manifest, &text)?;
-    Ok(text)
 }
 
 /// The tests in a source file without its extension, with what differs here replaced.

@@ -1,23 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask spin`: does `overlock-spin` stand in for `spin`?
 //!
-//! As for `parking_lot`: it fetches `spin` and `no_std` crates that depend on it from the registry,
-//! renames the dependency, and runs their own tests. Nothing of theirs stays in the repository.
+//! As for `parking_lot`: it fetches `spin` from the registry, and runs its own tests on ours.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::Result;
 
-use crate::parking_lot::{fetch, ours, package, rename, tests, tests_of};
+use crate::parking_lot::{fetch, ours, package, tests, tests_of};
 use crate::target;
 
-/// What is fetched: the version of `spin` whose tests run, and crates for kernels that depend on
-/// it: an allocator, behind a mutex, and a file system in memory, behind read-write locks.
-const FETCHED: &str = r#"spin = "=0.10.1"
-buddy_system_allocator = "=0.13.0"
-axfs_ramfs = "=0.1.2"
-"#;
+/// What is fetched: the version of `spin` whose tests run.
+const FETCHED: &str = "spin = \"=0.10.1\"\n";
 
 /// Our crate.
 const NAME: &str = "overlock-spin";
@@ -32,12 +27,7 @@ const THREADS: &[&str] = &["--features", "spin/threads"];
 pub(crate) fn check() -> Result<bool> {
     let folder = target()?.join("spin");
     let Some(vendor) = fetch(&folder, FETCHED)? else { return Ok(true) };
-    let sound = spins(&vendor.join("spin-0.10.1"), &folder.join("theirs"))?;
-    let allocator = vendor.join("buddy_system_allocator-0.13.0");
-    let theirs = "[dependencies.spin]\nversion = \"0.10.0\"\n";
-    let allocates = dependant(&allocator, theirs)?;
-    let files = vendor.join("axfs_ramfs-0.1.2");
-    Ok(dependant(&files, "[dependencies.spin]\nversion = \"0.9\"\n")? && allocates && sound)
+    spins(&vendor.join("spin-0.10.1"), &folder.join("theirs"))
 }
 
 /// What is different here, as the README says: types have no parameter for a way to relax, and an
@@ -63,15 +53,4 @@ fn spins(from: &Path, to: &Path) -> Result<bool> {
     }
     fs::write(to.join("src/lib.rs"), lib)?;
     tests(to, THREADS)
-}
-
-/// Runs the tests of a crate that asks for `spin` by these lines.
-fn dependant(folder: &Path, theirs: &str) -> Result<bool> {
-    let text = rename(folder, theirs, NAME)?;
-    // What only its benchmarks need is not built.
-    let text = text.split("\n[dev-dependencies").next().unwrap_or_default();
-    fs::write(folder.join("Cargo.toml"), text.replace("[[bench]]", "[package.metadata.bench]"))?;
-    // It may name releases that need a compiler of their time.
-    fs::remove_file(folder.join("Cargo.lock"))?;
-    tests(folder, THREADS)
 }
