@@ -118,7 +118,7 @@ fn run(command: &mut Command) -> Result<bool> {
 /// Makes the tables of the reference from the columns.
 fn reference() -> Result<bool> {
     let test = ["test", "-p", "overlock-cli", "--bin", "overlock", "the_page_is_made"];
-    run(Command::new(env!("CARGO")).args(test).env("OVERLOCK_WRITE", "1"))
+    run(Command::new(env!("CARGO")).args(test).env("OVERLOCK_BLESS", "1"))
 }
 
 fn tidy() -> Result<bool> {

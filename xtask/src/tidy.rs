@@ -8,6 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 mod circles;
+mod names;
 
 /// A tracked text file.
 struct File {
@@ -33,6 +34,8 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
     found.extend(files.iter().flat_map(|file| words_are_the_glossarys(file, &banned)));
     found.extend(files.iter().flat_map(|file| links_lead_somewhere(file, &files)));
     found.extend(circles::check(&files));
+    found.extend(names::repeated(&files));
+    found.extend(lines_stay_below(&files));
     found.extend(arrows(&metadata(root)?));
     Ok(found)
 }
@@ -221,6 +224,21 @@ fn files_are_short(file: &File) -> Vec<String> {
     }
 }
 
+/// The most lines of Rust in the main workspace, tests included. Lower it when they are fewer.
+const LINES: usize = 103_000;
+
+/// What is added is paid for by what is deleted.
+fn lines_stay_below(files: &[File]) -> Vec<String> {
+    let ours = files.iter().filter(|file| {
+        is_rust(file) && ["crates/", "xtask/"].iter().any(|part| file.path.starts_with(part))
+    });
+    let lines: usize = ours.map(|file| file.text.lines().count()).sum();
+    match lines > LINES {
+        true => vec![format!("{lines} lines of Rust, more than {LINES}: delete some")],
+        false => Vec::new(),
+    }
+}
+
 /// Only `raw/word` knows the bits of the locks' words.
 fn masks_stay_with_the_word(file: &File) -> Vec<String> {
     let locks = file.path.strip_prefix("crates/overlock/src/raw/");
@@ -357,6 +375,8 @@ mod tests {
         assert!(host_is_pure(&file(host, "#[cfg(test)]\nuse std::fs;")).is_empty());
         assert_eq!(files_are_short(&file(lock, &"\n".repeat(501))).len(), 1);
         assert!(files_are_short(&file(lock, &"\n".repeat(500))).is_empty());
+        assert_eq!(lines_stay_below(&[file("crates/a.rs", &"\n".repeat(LINES + 1))]).len(), 1);
+        assert!(lines_stay_below(&[file("kernels/a.rs", &"\n".repeat(LINES + 1))]).is_empty());
         let queue = "crates/overlock/src/raw/queue/head.rs";
         assert_eq!(masks_stay_with_the_word(&file(queue, "word & !(1 << 3)")).len(), 1);
         let glossary = file("docs/glossary.md", "| head | a waiter | `front man`, `boss` |");

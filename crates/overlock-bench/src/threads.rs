@@ -21,7 +21,7 @@ mod work;
 mod worker;
 mod world;
 
-pub use error::Error;
+pub use error::RunError;
 pub use isolated::{CHILD, Ended, obey, pairs, run};
 pub use neighbours::{NEIGHBOUR, compute};
 pub use run::RunSpec;

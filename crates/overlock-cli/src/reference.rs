@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn the_page_is_made_from_the_columns() {
         let made = made(PAGE);
-        if std::env::var_os("OVERLOCK_WRITE").is_some() {
+        if std::env::var_os("OVERLOCK_BLESS").is_some() {
             let path = concat!(env!("CARGO_MANIFEST_DIR"), "/reference.md");
             return std::fs::write(path, made).expect("the page is writable");
         }

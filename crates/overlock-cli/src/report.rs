@@ -7,7 +7,7 @@ use crate::{bench, output, process};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use overlock_results::page::{Kind, Run};
+use overlock_results::page::{Drawing, Run};
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -33,7 +33,7 @@ pub(crate) struct ReportArgs {
 
     /// Draw the first chart of this kind alone, as an SVG picture instead of a page
     #[arg(long, value_parser = kinds(), value_name = "KIND")]
-    chart: Option<Kind>,
+    chart: Option<Drawing>,
 
     /// Title of the page
     #[arg(long, value_name = "TEXT")]
@@ -46,9 +46,9 @@ pub(crate) struct ReportArgs {
 }
 
 /// Parses the name of a chart.
-fn kinds() -> impl TypedValueParser<Value = Kind> {
-    let names = Kind::ALL.map(|(_, name, about)| PossibleValue::new(name).help(about));
-    PossibleValuesParser::new(names).map(|name| Kind::named(&name).expect("it is one of them"))
+fn kinds() -> impl TypedValueParser<Value = Drawing> {
+    let names = Drawing::ALL.map(|(_, name, about)| PossibleValue::new(name).help(about));
+    PossibleValuesParser::new(names).map(|name| Drawing::named(&name).expect("it is one of them"))
 }
 
 const EXAMPLES: &str = "\

@@ -5,7 +5,7 @@
 //! (`PR_SET_CHILD_SUBREAPER`), so a daemon is noticed.
 
 use crate::others::{Process, processes};
-use crate::starter::{Plan, reap};
+use crate::starter::{Launch, reap};
 use crate::{Bond, Child};
 use anyhow::{Context, Result};
 use std::fs;
@@ -48,7 +48,7 @@ impl From<ExitStatus> for Ended {
 ///
 /// # Errors
 /// If the system does not start it, or offers no pidfd (Linux 5.3).
-pub fn start(plan: Plan) -> Result<Child> {
+pub fn start(plan: Launch) -> Result<Child> {
     adopt_orphans();
     let bond = if plan.own_group { Bond::Group } else { Bond::Free };
     let (pid, started) = plan.start()?;

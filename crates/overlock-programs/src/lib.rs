@@ -33,7 +33,7 @@ pub use launch::{Ended, Orphan, orphans, reap_orphans, start};
 pub use library::{Library, Unpacked, preload_list};
 pub use locks::{LIBC, LOCKS, NONE, known};
 pub use others::{Background, Watch};
-pub use starter::{Plan, obey_as_starter};
+pub use starter::{Launch, obey_as_starter};
 pub use target::Target;
 pub use trial::{Good, Rules, Trial};
 pub use usage::{Usage, thread_id};

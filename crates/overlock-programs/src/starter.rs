@@ -35,7 +35,7 @@ const FAILED: i32 = 2;
 
 /// A program, and all that it is to be started with.
 #[derive(Debug)]
-pub struct Plan {
+pub struct Launch {
     /// Its file.
     pub program: PathBuf,
     /// Its arguments, without its name.
@@ -50,11 +50,11 @@ pub struct Plan {
     pub streams: [Option<File>; 3],
 }
 
-impl Plan {
+impl Launch {
     /// A program that inherits all of ours.
     pub fn new(program: PathBuf, args: Vec<OsString>) -> Self {
         let (variables, streams) = (Vec::new(), [None, None, None]);
-        Plan { program, args, variables, own_group: false, inherit: None, streams }
+        Launch { program, args, variables, own_group: false, inherit: None, streams }
     }
 
     /// Starts the program. Returns its process, and when it was started.

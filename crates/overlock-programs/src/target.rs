@@ -5,7 +5,7 @@ use crate::counts::{Counted, Shared, VARIABLE};
 use crate::elf::{self, Foreign};
 use crate::library::{Library, preload_list};
 use crate::locks::LIBC;
-use crate::starter::Plan;
+use crate::starter::Launch;
 use anyhow::{Context, Result, anyhow};
 use overlock_results::units::typed;
 use std::ffi::OsString;
@@ -44,7 +44,7 @@ impl Target {
     }
 
     /// Plans how to start the program under `lock`, counting in `shared`.
-    pub fn plan(&self, lock: &str, shared: Option<&Shared>) -> Plan {
+    pub fn plan(&self, lock: &str, shared: Option<&Shared>) -> Launch {
         let mut variables = vec![(OsString::from(VARIABLE), None)];
         if let Some(library) = self.library.as_ref().filter(|_| lock != LIBC) {
             let list = preload_list(&library.loadable());
@@ -54,8 +54,8 @@ impl Target {
                 variables.push((name.into(), Some(value.into())));
             }
         }
-        let plan = Plan::new(self.path.clone(), self.args.clone());
-        Plan { variables, inherit: shared.map(Shared::descriptor), ..plan }
+        let plan = Launch::new(self.path.clone(), self.args.clone());
+        Launch { variables, inherit: shared.map(Shared::descriptor), ..plan }
     }
 
     /// Explains why no process has counted, although it should have.

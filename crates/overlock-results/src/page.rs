@@ -33,7 +33,7 @@ mod waits;
 mod whole;
 mod words;
 
-pub use picture::Kind;
+pub use picture::Drawing;
 pub use read::{Results, Run};
 
 use crate::row::Row;
@@ -47,7 +47,7 @@ pub enum Error {
     Twice(PathBuf),
     /// The results have no such chart.
     #[error("{}", .0.missing())]
-    NoChart(Kind),
+    NoChart(Drawing),
 }
 
 /// Reads all files; `-` is standard input. What can't be read is in the complaints of the results.
@@ -76,7 +76,7 @@ pub fn page(results: &Results, title: Option<&str>) -> String {
 ///
 /// # Errors
 /// If the results have no such chart; the error says what it needs.
-pub fn picture(kind: Kind, results: &Results) -> Result<String, Error> {
+pub fn picture(kind: Drawing, results: &Results) -> Result<String, Error> {
     let sections = group::sections(&results.runs);
     picture::picture(kind, results, &sections).ok_or(Error::NoChart(kind))
 }

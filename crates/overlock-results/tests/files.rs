@@ -2,7 +2,7 @@
 //! Can files be read that the command wrote? `tests/data` has one of each verb, named after the day
 //! of the version that wrote it; of long lists in them, most is left out.
 
-use overlock_results::page::{Kind, Results, Run};
+use overlock_results::page::{Drawing, Results, Run};
 use scraper::{Html, Selector};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -73,8 +73,11 @@ fn each_page_names_what_was_measured() {
 #[test]
 fn each_kind_of_chart_is_drawn_from_a_file() {
     for (name, kinds) in [
-        ("2026-11-26-bench.jsonl", &[Kind::Overcommit, Kind::Waits, Kind::Fairness][..]),
-        ("2026-11-26-lab.jsonl", &[Kind::Overcommit, Kind::Waits, Kind::Fairness, Kind::Timeline]),
+        ("2026-11-26-bench.jsonl", &[Drawing::Overcommit, Drawing::Waits, Drawing::Fairness][..]),
+        (
+            "2026-11-26-lab.jsonl",
+            &[Drawing::Overcommit, Drawing::Waits, Drawing::Fairness, Drawing::Timeline],
+        ),
     ] {
         for kind in kinds {
             assert!(

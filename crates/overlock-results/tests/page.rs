@@ -5,7 +5,7 @@ mod support {
     pub(crate) mod records;
 }
 
-use overlock_results::page::{Kind, Results};
+use overlock_results::page::{Drawing, Results};
 use scraper::{ElementRef, Html, Selector};
 use serde_json::{Value, json};
 use support::records::{experiment, point, run};
@@ -145,7 +145,7 @@ fn nothing_in_a_record_becomes_markup() {
     assert!(!texts(&page, "script")[0].contains("alert"));
     assert_eq!(texts(&page, "h1"), [evil]);
     assert!(texts(&page, "table.points th[scope=row]").contains(&evil.to_owned()));
-    let picture = overlock_results::page::picture(Kind::Overcommit, &results).unwrap();
+    let picture = overlock_results::page::picture(Drawing::Overcommit, &results).unwrap();
     let picture = roxmltree::Document::parse(&picture).unwrap();
     assert!(!picture.descendants().any(|node| node.has_tag_name("script")));
 }
@@ -164,8 +164,8 @@ fn a_chart_alone_is_a_picture_that_explains_itself() {
     let mut records = experiment("abc", 1.0);
     records.push(timeline("hybrid"));
     let results = read(&[("a.jsonl", &text(&records))]);
-    for (kind, name, _) in Kind::ALL {
-        assert_eq!(Kind::named(name), Some(kind));
+    for (kind, name, _) in Drawing::ALL {
+        assert_eq!(Drawing::named(name), Some(kind));
         let text = overlock_results::page::picture(kind, &results).unwrap();
         let picture = roxmltree::Document::parse(&text).unwrap();
         let root = picture.root_element();
@@ -182,8 +182,8 @@ fn a_chart_alone_is_a_picture_that_explains_itself() {
     }
     let alone = read(&[("a.jsonl", &text(&[run("abc"), point("hybrid", 2, 1.0)]))]);
     let why = |kind| overlock_results::page::picture(kind, &alone).unwrap_err().to_string();
-    assert!(why(Kind::Overcommit).contains("two numbers of vCPUs"));
-    assert!(why(Kind::Timeline).contains("bench --timeline records them"));
+    assert!(why(Drawing::Overcommit).contains("two numbers of vCPUs"));
+    assert!(why(Drawing::Timeline).contains("bench --timeline records them"));
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn threads() -> Value {
 fn threads_are_drawn_on_their_cpus_and_with_their_locks() {
     let results = read(&[("a.jsonl", &text(&[run("1"), threads()]))]);
     assert_eq!(results.complaints, [""; 0]);
-    let drawn = overlock_results::page::picture(Kind::Timeline, &results).unwrap();
+    let drawn = overlock_results::page::picture(Drawing::Timeline, &results).unwrap();
     assert_eq!(drawn, include_str!("data/trace-timeline.svg"));
     let page = page(&[run("1"), threads()]);
     let title = &texts(&page, "figure.timeline figcaption")[0];

@@ -5,7 +5,7 @@ use std::io;
 
 /// What kept a run from being made.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum RunError {
     /// The system refused something.
     #[error("could not {attempt}: {source}")]
     System {
@@ -35,7 +35,7 @@ pub enum Error {
     NotStarted,
 }
 
-impl Error {
+impl RunError {
     /// Makes of a system's error one that says what was attempted.
     pub(crate) fn when(attempt: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::System { attempt, source }

@@ -6,7 +6,7 @@
 //! nothing leaks into the next run.
 
 use crate::clock::Stamps;
-use crate::threads::error::Error;
+use crate::threads::error::RunError;
 use crate::threads::run::RunSpec;
 use crate::threads::subjects::{self, Counted, Entry};
 use overlock_programs::{Finished, finish};
@@ -19,7 +19,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-type Result<T> = std::result::Result<T, Error>;
+type Result<T> = std::result::Result<T, RunError>;
 
 /// The verb under which the program that uses this crate calls [`obey`] with the argument after it.
 pub const CHILD: &str = "bench-child";
@@ -79,12 +79,12 @@ fn ask<T: for<'de> Deserialize<'de>>(
     limit: Duration,
     cancelled: &AtomicBool,
 ) -> Result<Ended<T>> {
-    let order = serde_json::to_string(order).map_err(Error::Order)?;
+    let order = serde_json::to_string(order).map_err(RunError::Order)?;
     let mut command = Command::new("/proc/self/exe");
     command.arg0("overlock").args([CHILD, &order]);
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let finished = finish(&mut command, Some(limit), cancelled);
-    match finished.map_err(Error::when("watch a process for a run"))? {
+    match finished.map_err(RunError::when("watch a process for a run"))? {
         Finished::Exited { exit, stdout, .. } => judge(exit.status, &stdout),
         Finished::TooLong => Ok(Ended::Badly(format!("hung: no end after {} s", limit.as_secs()))),
         Finished::Cancelled => Ok(Ended::Interrupted),
@@ -93,8 +93,8 @@ fn ask<T: for<'de> Deserialize<'de>>(
 
 fn judge<T: for<'de> Deserialize<'de>>(status: ExitStatus, answer: &[u8]) -> Result<Ended<T>> {
     match (status.code(), status.signal()) {
-        (Some(0), _) => Ok(Ended::Well(serde_json::from_slice(answer).map_err(Error::Answer)?)),
-        (Some(2), _) => Err(Error::NotStarted),
+        (Some(0), _) => Ok(Ended::Well(serde_json::from_slice(answer).map_err(RunError::Answer)?)),
+        (Some(2), _) => Err(RunError::NotStarted),
         (_, Some(libc::SIGINT | libc::SIGTERM)) => Ok(Ended::Interrupted),
         (_, Some(signal)) => Ok(Ended::Badly(format!("died of signal {signal}"))),
         (code, None) => Ok(Ended::Badly(format!("ended with code {}", code.unwrap_or(-1)))),
@@ -106,31 +106,31 @@ fn judge<T: for<'de> Deserialize<'de>>(status: ExitStatus, answer: &[u8]) -> Res
 /// # Errors
 /// If the order is none, or could not be carried out.
 pub fn obey(order: &str) -> Result<Infallible> {
-    let answer = match serde_json::from_str(order).map_err(Error::Order)? {
+    let answer = match serde_json::from_str(order).map_err(RunError::Order)? {
         Order::Run(spec) => serde_json::to_string(&run_here(&spec)?),
         Order::Pairs { locks, samples, clock } => {
             let locks = locks.iter().map(|name| lock(name)).collect::<Result<Vec<_>>>()?;
             serde_json::to_string(&time_pairs(locks, samples, clock))
         }
     };
-    let answer = answer.map_err(Error::Answer)?;
+    let answer = answer.map_err(RunError::Answer)?;
     let mut stdout = std::io::stdout().lock();
     let written = writeln!(stdout, "{answer}").and_then(|()| stdout.flush());
-    written.map_err(Error::when("answer"))?;
+    written.map_err(RunError::when("answer"))?;
     // SAFETY: ends the process, whatever its other threads do; nothing buffered is left to write.
     unsafe { libc::_exit(0) }
 }
 
 fn run_here(spec: &RunSpec) -> Result<Run> {
     let lock = lock(&spec.lock)?;
-    let none = || Error::NoLock(format!("{} with condition variables", spec.lock));
+    let none = || RunError::NoLock(format!("{} with condition variables", spec.lock));
     let run = match (spec.task.waits(), spec.counted) {
         (true, counted) => lock.run_waits.ok_or_else(none)?[usize::from(counted)],
         (false, true) => lock.run_counted,
         (false, false) => lock.run,
     };
     let threads = spec.threads;
-    let sample = run(spec).map_err(|source| Error::Threads { threads, source });
+    let sample = run(spec).map_err(|source| RunError::Threads { threads, source });
     if !spec.counted {
         return sample;
     }
@@ -140,7 +140,7 @@ fn run_here(spec: &RunSpec) -> Result<Run> {
 }
 
 fn lock(name: &str) -> Result<&'static Entry> {
-    subjects::find(name).ok_or_else(|| Error::NoLock(name.to_owned()))
+    subjects::find(name).ok_or_else(|| RunError::NoLock(name.to_owned()))
 }
 
 /// Times the locks in turns, `count` times.

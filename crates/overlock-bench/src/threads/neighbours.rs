@@ -4,7 +4,7 @@
 //! Each computes without end, on any processor that the scheduler chooses. What they lose to the
 //! run is a price of the lock: waiters that spin, or yield, take processors from them.
 
-use crate::threads::Error;
+use crate::threads::RunError;
 use overlock_programs::{Child, allowed_cpus};
 use std::fs;
 use std::process::{Command, Stdio};
@@ -24,13 +24,13 @@ pub(crate) struct Neighbours {
 
 impl Neighbours {
     /// Starts `count` busy processes.
-    pub(crate) fn start(count: u32) -> Result<Self, Error> {
+    pub(crate) fn start(count: u32) -> Result<Self, RunError> {
         let mut processes = Vec::new();
         for _ in 0..count {
             let mut command = Command::new("/proc/self/exe");
             command.arg(NEIGHBOUR).stdin(Stdio::null()).stdout(Stdio::null());
             let child = Child::spawn(&mut command);
-            processes.push(child.map_err(Error::when("start a busy process"))?);
+            processes.push(child.map_err(RunError::when("start a busy process"))?);
         }
         let mut started = Self { processes, since: Instant::now(), used_ns: 0 };
         started.used_ns = started.used();

@@ -2,7 +2,7 @@
 //! The threads of this machine as a world.
 
 use crate::clock::Stamps;
-use crate::threads::Error;
+use crate::threads::RunError;
 use crate::threads::isolated::{self, Ended};
 use crate::threads::neighbours::Neighbours;
 use crate::threads::run::RunSpec;
@@ -78,8 +78,8 @@ impl Threads {
     }
 }
 
-impl From<Error> for Failed {
-    fn from(error: Error) -> Self {
+impl From<RunError> for Failed {
+    fn from(error: RunError) -> Self {
         Self::World(error.to_string())
     }
 }

@@ -60,13 +60,13 @@ const BENCH: &str = include_str!("../../../overlock-results/tests/data/2026-11-2
 const LAB: &str = include_str!("../../../overlock-results/tests/data/2026-11-26-lab.jsonl");
 const SIM: &str = include_str!("../../../overlock-results/tests/data/2026-11-26-sim.jsonl");
 
-/// Compares each text with the file that has its name. With `OVERLOCK_KEEP=1` it writes the files
+/// Compares each text with the file that has its name. With `OVERLOCK_BLESS=1` it writes the files
 /// instead: see what changed by `git diff`.
 fn all_are_as_kept<const N: usize>(shown: [(&str, String); N]) {
     let mut wrong = String::new();
     for (name, text) in shown {
         let file = format!("{name}.txt");
-        if std::env::var_os("OVERLOCK_KEEP").is_some() {
+        if std::env::var_os("OVERLOCK_BLESS").is_some() {
             std::fs::write(format!("{FOLDER}/{file}"), text).unwrap();
         } else if read(&file) != text {
             wrong += &format!("{file}:\n{text}\n");

@@ -19,7 +19,7 @@ use crate::outcome::Outcome;
 use crate::output::{self, Sink};
 use anyhow::{Context, Result, bail};
 use overlock_programs::Child;
-use overlock_programs::{self as launch, Ended, Plan, Unpacked, find};
+use overlock_programs::{self as launch, Ended, Launch, Unpacked, find};
 use overlock_results::row::Row;
 use overlock_trace::{Files, LIBRARY, Needs, Opened, Session, Start, folded};
 use std::path::Path;
@@ -167,13 +167,13 @@ fn has_ended(pid: u32) -> bool {
     state.starts_with(['Z', 'X']) && threads.count() <= 1
 }
 
-fn plan(args: &TraceArgs) -> Result<Plan> {
+fn plan(args: &TraceArgs) -> Result<Launch> {
     let (program, rest) = args.command.split_first().context("no program was given")?;
-    Ok(Plan::new(find(program)?, rest.to_vec()))
+    Ok(Launch::new(find(program)?, rest.to_vec()))
 }
 
 /// Lets the program load the library that tells of its waits.
-fn preload(needs: Needs, plan: &mut Plan) -> Result<Unpacked> {
+fn preload(needs: Needs, plan: &mut Launch) -> Result<Unpacked> {
     let library = Unpacked::new("liboverlock_trace.so", LIBRARY)?;
     let (name, value) = needs.variable;
     plan.variables.push((name.into(), Some(value.into())));

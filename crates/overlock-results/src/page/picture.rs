@@ -12,7 +12,7 @@ use crate::page::waits::WaitCurves;
 
 /// A chart that can stand alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum Drawing {
     /// Throughput against vCPUs for each pCPU, or threads for each CPU.
     Overcommit,
     /// Percentiles of the wait for the lock, at the highest overcommit.
@@ -23,45 +23,53 @@ pub enum Kind {
     Timeline,
 }
 
-impl Kind {
+impl Drawing {
     /// All kinds: each with its name, and what it shows.
     pub const ALL: [(Self, &str, &str); 4] = [
         (
-            Kind::Overcommit,
+            Drawing::Overcommit,
             "overcommit",
             "Throughput against vCPUs for each pCPU, or threads for each CPU",
         ),
-        (Kind::Waits, "waits", "Percentiles of the wait for the lock, at the highest overcommit"),
         (
-            Kind::Fairness,
+            Drawing::Waits,
+            "waits",
+            "Percentiles of the wait for the lock, at the highest overcommit",
+        ),
+        (
+            Drawing::Fairness,
             "fairness",
             "Jain's index, and the least, average and most that a vCPU did",
         ),
-        (Kind::Timeline, "timeline", "Which vCPU ran where, and which one held the lock"),
+        (Drawing::Timeline, "timeline", "Which vCPU ran where, and which one held the lock"),
     ];
 
     /// The kind of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        Kind::ALL.into_iter().find(|(_, known, _)| *known == name).map(|(kind, ..)| kind)
+        Drawing::ALL.into_iter().find(|(_, known, _)| *known == name).map(|(kind, ..)| kind)
     }
 
     /// Explains why there is no such chart.
     pub(crate) fn missing(self) -> &'static str {
         match self {
-            Kind::Overcommit => {
+            Drawing::Overcommit => {
                 "throughput against overcommit needs points with two numbers of vCPUs"
             }
-            Kind::Waits => "no point has waits",
-            Kind::Fairness => "no point has shares of two vCPUs",
-            Kind::Timeline => "there is no timeline; bench --timeline records them",
+            Drawing::Waits => "no point has waits",
+            Drawing::Fairness => "no point has shares of two vCPUs",
+            Drawing::Timeline => "there is no timeline; bench --timeline records them",
         }
     }
 }
 
 /// Draws the first chart of this kind that the results have.
-pub(crate) fn picture(kind: Kind, results: &Results, sections: &[Section<'_>]) -> Option<String> {
-    if kind == Kind::Timeline {
+pub(crate) fn picture(
+    kind: Drawing,
+    results: &Results,
+    sections: &[Section<'_>],
+) -> Option<String> {
+    if kind == Drawing::Timeline {
         let first = results.runs.iter().find_map(|run| run.timelines.first())?;
         return Some(alone(&Lanes::of(first), timeline::WIDTH).into_string());
     }
@@ -73,7 +81,7 @@ pub(crate) fn picture(kind: Kind, results: &Results, sections: &[Section<'_>]) -
 
 /// Returns a setup's chart; that of the highest overcommit if there is one for each.
 fn one<'a>(
-    kind: Kind,
+    kind: Drawing,
     section: &Section<'_>,
     setup: &'a Setup<'a>,
     palette: &Palette,
@@ -83,15 +91,15 @@ fn one<'a>(
     }
     let most = setup.cpus().last().copied();
     match kind {
-        Kind::Overcommit => {
+        Drawing::Overcommit => {
             let title = format!("Throughput against overcommit: {}", section.title);
             Overcommit::of(section, setup, palette, title).map(boxed)
         }
-        Kind::Waits => {
+        Drawing::Waits => {
             WaitCurves::of(section, setup.at(most?), palette, setup.place(most?)).map(boxed)
         }
-        Kind::Fairness => Fairness::of(setup.at(most?), palette, setup.place(most?)).map(boxed),
-        Kind::Timeline => None,
+        Drawing::Fairness => Fairness::of(setup.at(most?), palette, setup.place(most?)).map(boxed),
+        Drawing::Timeline => None,
     }
 }
 
@@ -106,25 +114,25 @@ mod tests {
         let results = crowd();
         let drawn = |kind| picture(kind, &results, &sections(&results.runs));
         for (kind, title) in [
-            (Kind::Overcommit, "Throughput against overcommit: micro, critical section 1us"),
-            (Kind::Waits, "Waits, 7 vCPUs (3.5x)"),
-            (Kind::Fairness, "Fairness, 7 vCPUs (3.5x)"),
+            (Drawing::Overcommit, "Throughput against overcommit: micro, critical section 1us"),
+            (Drawing::Waits, "Waits, 7 vCPUs (3.5x)"),
+            (Drawing::Fairness, "Fairness, 7 vCPUs (3.5x)"),
         ] {
             let drawn = drawn(kind).unwrap();
             assert!(drawn.contains(&format!("<title>{title}")), "{drawn}");
             assert!(drawn.contains("<style>"), "it needs no page");
         }
-        assert_eq!(drawn(Kind::Timeline), None);
+        assert_eq!(drawn(Drawing::Timeline), None);
     }
 
     #[test]
     fn what_is_missing_has_a_reason() {
         let results = read(&[point("hybrid", 2, 1.0)]);
-        assert_eq!(picture(Kind::Overcommit, &results, &sections(&results.runs)), None);
-        for (kind, name, _) in Kind::ALL {
+        assert_eq!(picture(Drawing::Overcommit, &results, &sections(&results.runs)), None);
+        for (kind, name, _) in Drawing::ALL {
             assert!(kind.missing().len() > 10);
-            assert_eq!(Kind::named(name), Some(kind));
+            assert_eq!(Drawing::named(name), Some(kind));
         }
-        assert_eq!(Kind::named("nothing"), None);
+        assert_eq!(Drawing::named("nothing"), None);
     }
 }
