@@ -5,6 +5,9 @@ use crate::units;
 use overlock_trace::analysis::State;
 use overlock_trace::{Class, Cure, Finding, Findings, Kind, share};
 
+/// From this share of all thread time on, a lock is named first.
+const NOTICED: f64 = 0.05;
+
 /// Why too little was seen.
 enum Gap {
     /// This user may not see it.
@@ -63,8 +66,22 @@ fn worst(found: &Findings, finding: Option<Finding>) -> Worst {
     Worst { what, place, share: percent(share(ns, total)), finding }
 }
 
+/// The callers of a place are told if one path to it has most of its time.
 fn worst_of(found: &Findings, class: Class) -> Worst {
-    worst(found, found.of(class).into_iter().next())
+    let mut places: Vec<Finding> = Vec::new();
+    for one in found.of(class) {
+        match places.iter_mut().find(|of| (&of.what, &of.place) == (&one.what, &one.place)) {
+            Some(place) => {
+                if one.row.waited_ns * 2 > place.row.waited_ns {
+                    place.callers.clear();
+                }
+                place.row.merge(&one.row);
+                place.locks.extend(&one.locks);
+            }
+            None => places.push(one),
+        }
+    }
+    worst(found, places.into_iter().max_by_key(|one| one.row.waited_ns))
 }
 
 /// Returns what costs the most time, and where, in words.
@@ -140,9 +157,7 @@ pub(super) fn diagnosis(found: &Findings) -> String {
                 units::count(waits as f64)
             );
         }
-        Cure::GiveProcessors
-            if verdict.lock_share < share(time.of(State::Preempted), time.total()) =>
-        {
+        Cure::GiveProcessors if verdict.lock_share < NOTICED => {
             return format!(
                 "Threads lack processors: for {} of all thread time they could run and had none; \
                  {waited} was spent waiting for locks.",

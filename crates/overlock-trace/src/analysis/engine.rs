@@ -58,8 +58,8 @@ pub(super) struct Thread {
     pub(super) wakes: Option<u64>,
     /// The lock that it has got after a wait, the row, and when.
     pub(super) got: Option<(u64, usize, u64)>,
-    /// The place of the last wait that it was woken from, and for how long it had run until then.
-    pub(super) last: Option<(Site, u64)>,
+    /// The places of the last two waits that it was woken from, and for how long it had run then.
+    pub(super) last: [Option<(Site, u64)>; 2],
     /// A look has found its present sleep, and stands for so long.
     pub(super) look_ns: u64,
     /// For how long snapshots have seen it in its present sleep.
@@ -208,7 +208,7 @@ impl Analysis {
             ended: None,
             wakes: None,
             got: None,
-            last: None,
+            last: [None; 2],
             look_ns: 0,
             looked_ns: 0,
             turns: 0,

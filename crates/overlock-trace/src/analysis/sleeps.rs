@@ -59,12 +59,12 @@ impl Analysis {
     pub(super) fn woken(&mut self, at: u64, id: u32, ender: (u32, Site)) {
         let waker = self.threads.get(&ender.0);
         let wakes = waker.and_then(|waker| waker.wakes);
-        let passed_on = waker.and_then(|waker| waker.last).map(|(site, _)| site);
+        let passed_on = waker.map_or([None; 2], |waker| waker.last);
         let Some(thread) = self.threads.get_mut(&id) else { return };
         if let Some(wait) = &mut thread.wait {
             wait.is_woken |= wakes == Some(wait.lock);
             wait.ender = Some(ender);
-            wait.is_handed_on = passed_on == Some(wait.site);
+            wait.is_handed_on = passed_on.iter().flatten().any(|(site, _)| *site == wait.site);
         }
         // A thread that is woken before it has given up its processor goes on running.
         if thread.line.state().sleeps() || thread.line.state() == State::Unknown {
@@ -92,7 +92,7 @@ impl Analysis {
             let is_again = |(last, before): (Site, u64)| {
                 last == site && ran.saturating_sub(before) < NEXT_TO_NOTHING_NS
             };
-            wait.is_for_nothing = thread.last.is_some_and(is_again);
+            wait.is_for_nothing = thread.last.into_iter().flatten().any(is_again);
             thread.wait = Some(wait);
             self.locks.entry(link).or_default().joins(id, at);
         }
@@ -144,7 +144,10 @@ impl Analysis {
         row.take(&wait, at, self.limits.reasons);
         thread_of(self, id, |thread| {
             thread.got = wait.is_woken.then_some((wait.lock, index, at));
-            thread.last = wait.ender.map(|_| (wait.site, thread.line.ran(at)));
+            if wait.ender.is_some() {
+                let older = thread.last.into_iter().flatten().find(|(site, _)| *site != wait.site);
+                thread.last = [Some((wait.site, thread.line.ran(at))), older];
+            }
         });
     }
 }

@@ -113,8 +113,14 @@ fn is_waiting(body: &[Instruction]) -> bool {
     body.iter().any(|one| one.mnemonic() == Mnemonic::Pause) || only_looks(body)
 }
 
-fn is_frame(register: Register) -> bool {
-    matches!(register, Register::RBP | Register::RSP)
+/// Returns whether memory is a variable of the function: above its stack pointer, or below its
+/// frame pointer. That register may also hold any other address.
+fn is_own(register: Register, displacement: u64) -> bool {
+    match register {
+        Register::RSP => true,
+        Register::RBP => displacement.cast_signed() < 0,
+        _ => false,
+    }
 }
 
 /// Returns whether the loop only looks at memory, at addresses that are the same in each round:
@@ -127,7 +133,12 @@ fn only_looks(body: &[Instruction]) -> bool {
     }
     let slots: Vec<u64> = steps.iter().filter_map(|step| step.stores).collect();
     let mut handed_on = handed_on(&steps);
-    for step in &steps {
+    for (one, step) in body.iter().zip(&steps) {
+        // A counter that is compared with its limit.
+        let counts = step.reads.iter().any(|register| handed_on.contains(register));
+        if one.mnemonic() == Mnemonic::Cmp && step.looks && counts {
+            return false;
+        }
         if step.addresses.iter().any(|register| handed_on.contains(register)) {
             return false;
         }
@@ -207,7 +218,7 @@ impl Step {
         }
         // A NOP names memory, but does not access it.
         for used in info.used_memory().iter().filter(|_| one.mnemonic() != Mnemonic::Nop) {
-            if is_frame(used.base()) && used.index() == Register::None {
+            if is_own(used.base(), used.displacement()) && used.index() == Register::None {
                 let reads = matches!(used.access(), Read | CondRead | ReadWrite | ReadCondWrite);
                 step.loads = reads.then_some(used.displacement());
                 let writes = !matches!(used.access(), Read | CondRead);
@@ -301,6 +312,11 @@ mod tests {
         check(&[0x31, 0xc0, 0xb9, 1, 0, 0, 0, 0xf0, 0x0f, 0xb1, 0x0f, 0x75, 0xf3], true);
         // rdtsc; sub eax, ecx; cmp eax, [rip+0]; jbe
         check(&[0x0f, 0x31, 0x29, 0xc8, 0x3b, 0x05, 0, 0, 0, 0, 0x76, 0xf4], true);
+        // With a limit: sub eax, 1; je out; mov rdx, [rbp+0]; test rdx, rdx; je
+        check(
+            &[0x83, 0xe8, 1, 0x74, 9, 0x48, 0x8b, 0x55, 0, 0x48, 0x85, 0xd2, 0x74, 0xf2, 0x90],
+            true,
+        );
         // mov rax, [rbp-8]; mov eax, [rax]; test eax, eax; jne
         check(&[0x48, 0x8b, 0x45, 0xf8, 0x8b, 0x00, 0x85, 0xc0, 0x75, 0xf6], true);
     }
@@ -341,6 +357,8 @@ mod tests {
         check(&[0x89, 0xc2, 0x83, 0xca, 2, 0xf0, 0x0f, 0xb1, 0x17, 0x75, 0xf5], false);
         // A count: dec ecx; jne
         check(&[0xff, 0xc9, 0x75, 0xfc], false);
+        // A count up to a limit in memory: inc ecx; cmp ecx, [rip+0]; jb
+        check(&[0xff, 0xc1, 0x3b, 0x0d, 0, 0, 0, 0, 0x72, 0xf6], false);
         // A store: mov [rdi], eax; dec ecx; jne
         check(&[0x89, 0x07, 0xff, 0xc9, 0x75, 0xfa], false);
         // A call: call +0; mov eax, [rdi]; test eax, eax; jne

@@ -92,6 +92,7 @@ const TURNS: f64 = 0.25;
 /// A thread that sleeps for less than this many times waits for something.
 const SHORT_SLEEP_NS: u64 = 20_000_000;
 const MANY_SLEEPS: u64 = 100;
+const BLINK_NS: u64 = 300_000;
 /// What a crowd is.
 const CROWD: u64 = 100;
 
@@ -131,13 +132,20 @@ impl Verdict {
         let of = |state| share(report.time.of(state), total);
         let wants_to_run =
             share(report.time.of(State::Running) + report.time.of(State::Preempted), all);
-        let scaled = |part: f64| part * all as f64 / total.max(1) as f64;
+        let scaled = |part: f64| match part < NOTICEABLE {
+            true => 0.0,
+            false => part * all as f64 / total.max(1) as f64,
+        };
         let (lock_share, outside_share) = (scaled(self.lock_share), scaled(self.outside_share));
         let (running, stopped) = (of(State::Running), of(State::Throttled));
         let held_stopped = share(self.holder.of(State::Throttled), self.holder.total());
         let spinning = self.spin_share * running;
         let is_spinning = self.spin_share >= NOTICEABLE_SPINNING;
-        let polling = polls(rows).map_or(0.0, |row| share(row.row.waited_ns, total));
+        let polls = polls(rows);
+        let polling = polls.map_or(0.0, |row| share(row.row.waited_ns, total));
+        // Who sleeps for less than it takes to do something else waits for something.
+        let is_waiting = |row: &Finding| row.row.waited_ns / row.row.waits.max(1) < BLINK_NS;
+        let enough = if polls.is_some_and(is_waiting) { 1.0 } else { 10.0 } * NOTICEABLE;
         let crowd = crowd(rows).map_or(0.0, |row| share(row.row.waited_ns, total));
         let choices = [
             (lock_share * (1.0 - held_stopped), Cure::ShortenSection),
@@ -156,7 +164,7 @@ impl Verdict {
             }
             _ if most < NOTICEABLE && (unknown > 0.5 || facts.is_secret) => Cure::LookCloser,
             _ if most < NOTICEABLE && facts.unseen_share >= NOTICEABLE => Cure::LookCloser,
-            _ if polling > 10.0 * NOTICEABLE.max(most) => Cure::StopPolling,
+            _ if polling > enough && most < polling * 0.5 => Cure::StopPolling,
             _ if most < NOTICEABLE && unknown > wants_to_run => Cure::LookCloser,
             _ if most < NOTICEABLE && wants_to_run >= self.work_share => Cure::NothingToDo,
             _ if most < NOTICEABLE => Cure::FindWork,
