@@ -17,8 +17,8 @@ pub(crate) trait Machine {
         None
     }
 
-    /// Whether all of these threads, and the relay, were asleep at one moment: each was asleep at its second look,
-    /// and had not run since the first, and all first looks were before all second ones.
+    /// Whether all of these threads, and the relay, were asleep at one moment: each was asleep at
+    /// its second look and had not run since the first, and all first looks came before.
     fn are_asleep(&self, threads: &[Thread]) -> bool {
         let look = || -> Option<Vec<u64>> {
             let all = threads.iter().map(|&thread| self.status(thread)).chain(self.relay());

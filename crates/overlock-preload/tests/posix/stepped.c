@@ -48,7 +48,9 @@ static int acquire(int thread, struct order o) {
     pthread_rwlock_t *r = &locks[o.lock].rwlock;
     int writes = o.mode == 'w';
     if (o.until == 'e')
-        return !is_rwlock(o.lock) ? pthread_mutex_lock(m) : writes ? pthread_rwlock_wrlock(r) : pthread_rwlock_rdlock(r);
+        return !is_rwlock(o.lock) ? pthread_mutex_lock(m)
+               : writes           ? pthread_rwlock_wrlock(r)
+                                  : pthread_rwlock_rdlock(r);
     if (o.until == 't')
         return !is_rwlock(o.lock) ? pthread_mutex_trylock(m)
                : writes           ? pthread_rwlock_trywrlock(r)
