@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask parking-lot`: does `overlock-parking-lot` stand in for `parking_lot`?
 //!
-//! It fetches `parking_lot` from the registry, and runs its own tests on ours. Nothing of them stays
-//! in the repository. They lie in its source files, and are taken from there; those of std, from a
-//! package of Debian, run on a module of its shape ([`STD_SHAPE`]).
+//! It fetches `parking_lot` from the registry, and runs its own tests on ours. Nothing of them
+//! stays in the repository. They lie in its source files, and are taken from there; those of std,
+//! from a package of Debian, run on a module of its shape ([`STD_SHAPE`]).
 
 use std::fs;
 use std::path::{Path, PathBuf};

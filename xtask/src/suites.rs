@@ -2,8 +2,9 @@
 //! `cargo xtask suites`: do the tests of crates that depend on `parking_lot` or `spin` end alike
 //! when Overlock's locks are put in their place?
 //!
-//! Each crate is fetched from the registry, and its own tests run as it is and after `overlock-patch
-//! add`; the table in docs/suites.md is made of that. Nothing of theirs stays in the repository.
+//! Each crate is fetched from the registry, and its own tests run as it is and after
+//! `overlock-patch add`; the table in docs/suites.md is made of that. Nothing of theirs stays in
+//! the repository.
 
 use std::collections::BTreeSet;
 use std::fmt;

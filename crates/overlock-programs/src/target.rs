@@ -14,7 +14,7 @@ use std::path::PathBuf;
 /// A program that can run under the requested locks.
 #[derive(Debug)]
 pub struct Target {
-    /// Its file.
+    /// The file of the program.
     pub path: PathBuf,
     /// Its arguments, without its name.
     pub args: Vec<OsString>,

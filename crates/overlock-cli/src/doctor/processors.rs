@@ -28,7 +28,8 @@ pub(super) fn cpus() -> Symptom {
         )
 }
 
-/// Finds the tightest CPU limit of this process's cgroups, of version 1 or 2, and of all above them.
+/// Finds the tightest CPU limit of this process's cgroups, of version 1 or 2, and of all above
+/// them.
 pub(super) fn quota() -> Symptom {
     let cgroups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let limits = cgroups.lines().filter_map(cpu_group).flat_map(|(mount, group)| {

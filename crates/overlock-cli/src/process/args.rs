@@ -9,9 +9,9 @@ use std::path::PathBuf;
 /// Run an unmodified program under a chosen lock.
 ///
 /// LD_PRELOAD replaces the mutexes, condition variables, read-write locks, spin locks and barriers
-/// of pthread and C11 in the program with ours. The program keeps the terminal, its signals and its exit code (128 + n if
-/// signal n ended it). When it ends, `run` prints the events of the locks to standard error, where
-/// the program may also have written, or writes them to a file.
+/// of pthread and C11 in the program with ours. The program keeps the terminal, its signals and its
+/// exit code (128 + n if signal n ended it). When it ends, `run` prints the events of the locks to
+/// standard error, where the program may also have written, or writes them to a file.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "overlock run [LOCK | --lock LOCK] [--json] [--out FILE] PROGRAM [ARGS]..."

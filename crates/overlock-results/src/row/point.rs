@@ -110,7 +110,7 @@ pub struct Point {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost: Option<u64>,
 
-    /// Throughput over that of the peer that is best in the other rounds, by rounds.
+    /// Throughput over the best peer's, round by round. The peer is chosen by the other rounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub of_best_peer: Option<Interval>,
     /// The best peer over all rounds.

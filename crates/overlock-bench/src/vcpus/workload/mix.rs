@@ -304,8 +304,8 @@ impl<W: Verbs, L: ConstLock> Program<W> for Mix<'_, W, L> {
         page.map_or_else(Hint::default, |page| self.line(page, spinner, false))
     }
 
-    /// The vCPUs that owe the spinner an answer; those that owe one to the holder of its lock; that
-    /// holder; and the waiters that will have the lock before the spinner.
+    /// Returns whom the spinner really waits for: the vCPUs that have not answered its interrupt or
+    /// one of the lock's holder, the holder itself, and the waiters that are served before it.
     fn truth(&self, spinner: u32) -> Hint {
         self.line(&self.places, spinner, true)
     }
