@@ -2,6 +2,7 @@
 //! Do the published figures stand beside ours as they were examined?
 
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::process::Command;
 
 /// The output of a command, and how it ended.
@@ -83,5 +84,37 @@ fn the_verdicts_are_those_that_were_examined() {
         let said = said(&[&["bench", name, "--check"], shorter].concat());
         said.ends(0, "");
         assert!(said.stdout.contains(", of which 0 have changed"), "{said:?}");
+    }
+}
+
+/// A published host has more processors than this machine: its overcommit is kept.
+#[test]
+fn published_experiments_run_on_real_vcpus_at_the_same_overcommit() {
+    let said = said(&[
+        "bench",
+        "s4-micro",
+        "s3",
+        "--in",
+        "parked",
+        "--seconds",
+        "0.02",
+        "--runs",
+        "1",
+        "--json",
+    ]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let figures = said.records("published");
+    let over = |name: &str| -> BTreeSet<u64> {
+        let own = figures.iter().filter(|figure| figure["experiment"] == name);
+        let number = |figure: &Value, name: &str| figure[name].as_u64().unwrap();
+        own.map(|of| 1000 * number(of, "ours_cpus") / number(of, "ours_pcpus")).collect()
+    };
+    let micro = over("s4-micro");
+    assert!(micro.contains(&1000) && micro.contains(&2000), "1x and 2x: {said:?}");
+    assert!(micro.is_subset(&BTreeSet::from([1000, 1500, 2000])), "{said:?}");
+    // On one pCPU none of S3's numbers of vCPUs, a quarter to three quarters, is whole.
+    assert!(over("s3").is_subset(&BTreeSet::from([500])), "{said:?}");
+    for charged in figures.iter().filter(|figure| figure["experiment"] == "s3") {
+        assert_eq!(charged["over"]["lock"], "published-queued-full", "{charged}");
     }
 }

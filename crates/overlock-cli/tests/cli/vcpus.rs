@@ -269,24 +269,3 @@ fn an_experiment_file_runs_and_its_published_figures_stand_beside_ours() {
     fs::write(&wrong, "about = 1").unwrap();
     lab("parked", &[wrong.to_str().unwrap()]).ends(2, "wrong.toml:1: ");
 }
-
-/// A published host has more processors than this machine: its overcommit is kept.
-#[test]
-fn published_experiments_run_on_real_vcpus_at_the_same_overcommit() {
-    let said = lab("parked", &["s4-micro", "s3", "--runs", "1", "--json"]);
-    assert_eq!(said.code, Some(0), "{said:?}");
-    let figures = said.records("published");
-    let over = |name: &str| -> BTreeSet<u64> {
-        let own = figures.iter().filter(|figure| figure["experiment"] == name);
-        let number = |figure: &Value, name: &str| figure[name].as_u64().unwrap();
-        own.map(|of| 1000 * number(of, "ours_cpus") / number(of, "ours_pcpus")).collect()
-    };
-    let micro = over("s4-micro");
-    assert!(micro.contains(&1000) && micro.contains(&2000), "1x and 2x: {said:?}");
-    assert!(micro.is_subset(&BTreeSet::from([1000, 1500, 2000])), "{said:?}");
-    // On one pCPU none of S3's numbers of vCPUs, a quarter to three quarters, is whole.
-    assert!(over("s3").is_subset(&BTreeSet::from([500])), "{said:?}");
-    for charged in figures.iter().filter(|figure| figure["experiment"] == "s3") {
-        assert_eq!(charged["over"]["lock"], "published-queued-full", "{charged}");
-    }
-}
