@@ -6,7 +6,7 @@ use crate::analysis::{Report, State, Times};
 use crate::names::{Class, Kind};
 
 /// What to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cure {
     /// Nothing: processors are busy with work.
     NothingToDo,
@@ -37,6 +37,7 @@ pub enum Cure {
     /// Threads look, sleep for a moment, and look again.
     StopPolling,
     /// Too little was seen.
+    #[default]
     LookCloser,
 }
 
@@ -189,12 +190,6 @@ impl Verdict {
             true => Cure::LetWritersPass,
             false => cure,
         }
-    }
-}
-
-impl Default for Cure {
-    fn default() -> Self {
-        Cure::LookCloser
     }
 }
 
