@@ -364,6 +364,10 @@ impl State {
                     }
                     On::Lock(..) => {
                         late.waiters.remove(index);
+                        // Ours lets readers in then, before the next writer keeps them out again.
+                        let mut open = late.clone();
+                        open.waiters.iter_mut().for_each(|waiter| waiter.bars = false);
+                        next.push(open.ret(waiter.thread, Outcome::Refused));
                         next.push(late.ret(waiter.thread, Outcome::Refused));
                     }
                     _ => {}
