@@ -94,14 +94,14 @@
 //!
 //! # Bounds
 //!
-//! *Writers.* Once a waiting writer has halted, a plain reader comes before the next writer only if
-//! it had entered by then, if a writer's release has kicked it together with that writer, which
-//! bars others when it is back, if it only tries and finds the lock free, or if the lock has lain
-//! free for [`reserved_ns`](crate::platform::Costs::reserved_ns). Those that read already
-//! ([`lock_shared_recursive`](RawRwLock::lock_shared_recursive)) pass without a bound: the writer
-//! may wait for them. *Readers.* A reader that has halted four times and finds a writer again claims
-//! the next turn for all readers: no writer takes it, unless no reader comes within `reserved_ns`. Writers among
-//! themselves, like readers, have no order.
+//! *Writers.* While `BARRED` is set, a plain reader enters only if it tries and finds the lock
+//! free, or if the lock has lain free for [`reserved_ns`](crate::platform::Costs::reserved_ns). A writer
+//! sets it when it halts, and once more when it is back. Only a writer's release, or a writer that
+//! gives up, takes it away, and kicks a writer: until that one is back, any reader enters. Those
+//! that read already ([`lock_shared_recursive`](RawRwLock::lock_shared_recursive)) pass without a
+//! bound: the writer may wait for them. *Readers.* A reader that has halted four times and finds a
+//! writer again claims the next turn for all readers: no writer takes it, unless no reader comes
+//! within `reserved_ns`. Writers among themselves, like readers, have no order.
 //!
 //! *Stopped waiters.* One that is stopped for ever holds no turn for longer than `reserved_ns`, and
 //! bars no reader after that. If it had been kicked, others of its class that have halted look by

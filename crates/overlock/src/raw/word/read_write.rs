@@ -223,9 +223,12 @@ impl RwWord {
         }
         if upgrades != 0 && self.is_barred() {
             // Only one that is to upgrade bars others beside an upgradable reader.
-            return Some((Self(seen + holds | ASLEEP), Kicks::READERS.only_if(self.has_asleep())));
+            return Some((
+                Self((seen + holds) | ASLEEP),
+                Kicks::READERS.only_if(self.has_asleep()),
+            ));
         }
-        Some((Self(seen + holds | flags), Kicks::NONE))
+        Some((Self((seen + holds) | flags), Kicks::NONE))
     }
 
     /// The same word, if the CPU that takes it may be one of several that have halted, of which
