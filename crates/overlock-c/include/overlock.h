@@ -146,9 +146,10 @@ int ol_counter(const char *name, uint64_t *count);
 #define OL_TICKET_SLOW 1u
 #define OL_TICKET_NONE 0xffffffffu
 #define OL_QUEUED_TAKE 1u
-#define OL_QUEUED_SLOW 8192u
+#define OL_QUEUED_SLOW 73728u
 #define OL_HYBRID_TAKE 1u
-#define OL_HYBRID_SLOW 8192u
+#define OL_HYBRID_SLOW 73728u
+#define OL_DETAIL_WAKES 65536u
 #define OL_SHARED_TAKE OL_TEST_AND_SET_TAKE
 #define OL_SHARED_SLOW OL_TEST_AND_SET_SLOW
 #define OL_MUTEX_TAKE OL_HYBRID_TAKE
@@ -196,15 +197,15 @@ OL_INLINE bool ol_detail_try_take(uint32_t *word, uint32_t take)
     return __atomic_load_n(word, __ATOMIC_RELAXED) == 0 && ol_detail_take(word, take);
 }
 
-/* Clears `take` in the word of a held lock and returns the word before. If no thread holds the lock, it reports
+/* Clears `take` and the mark of sleeping waiters in the word of a held lock and returns the word before. If no thread holds the lock, it reports
  * that, changes nothing and returns 0. The first guess is a lock without waiters, because to load a word
  * that a locked instruction has just written costs a third of an uncontended pair.
  * ORDERING, here and below: every release is Release, with the Acquire of the next acquisition. */
 OL_INLINE uint32_t ol_detail_release(uint32_t *word, uint32_t take)
 {
     uint32_t before = take;
-    while (!__atomic_compare_exchange_n(word, &before, before - take, true, __ATOMIC_RELEASE,
-                                        __ATOMIC_RELAXED)) {
+    while (!__atomic_compare_exchange_n(word, &before, (before - take) & ~OL_DETAIL_WAKES, true,
+                                        __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
         if (!(before & take)) {
             ol_detail_unlock_of_free();
             return 0;

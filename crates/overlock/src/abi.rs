@@ -21,7 +21,7 @@ use crate::raw::{RawLock, TestAndSet, Ticket, Width};
 /// | lock | fast acquisition | fast release |
 /// |---|---|---|
 /// | `TestAndSet` | CAS of the word from 0 to `TAKE`, Acquire | swap in 0, Release |
-/// | `Queued`, `Hybrid` | CAS of the word from 0 to `TAKE`, Acquire | CAS that subtracts `TAKE`, if it is set, Release |
+/// | `Queued`, `Hybrid` | CAS of the word from 0 to `TAKE`, Acquire | CAS that subtracts `TAKE`, if it is set, and clears [`QUEUE_WAKES`], Release |
 /// | `Ticket` | CAS of the tail from the head's ticket, which is even, to the next, Relaxed; owner if the head still serves that, Acquire | CAS that adds `TAKE` to the head, if a ticket is out, Release |
 ///
 /// When Rust and another language share a lock, the language that took it must release it: Rust's
@@ -46,6 +46,9 @@ pub trait SlowPath: RawLock {
     /// may be gone: only the address of `lock` is used.
     fn after_release(lock: *const Self, before: u32);
 }
+
+/// What a fast release of `Queued` and `Hybrid` clears besides `TAKE`.
+pub const QUEUE_WAKES: u32 = rmw::WAKES;
 
 impl<P: Platform, C: Class> SlowPath for TestAndSet<P, C> {
     const TAKE: u32 = test_and_set::FlagWord::HELD.bits();

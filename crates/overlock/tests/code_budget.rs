@@ -47,14 +47,14 @@ const BUDGET: [(&str, [Cost; 3]); 10] = [
     ("narrow_native", [cost(12, 51), cost(13, 55), cost(2, 4)]),
     ("narrow_threads", [cost(12, 51), cost(13, 55), cost(9, 37)]),
     ("queued_native", [cost(5, 21), cost(11, 82), cost(2, 4)]),
-    ("queued_threads", [cost(11, 38), cost(11, 82), cost(31, 69)]),
+    ("queued_threads", [cost(12, 53), cost(13, 57), cost(13, 84)]),
     ("hybrid_native", [cost(5, 21), cost(11, 82), cost(2, 4)]),
-    ("hybrid_threads", [cost(11, 38), cost(11, 82), cost(31, 69)]),
+    ("hybrid_threads", [cost(12, 53), cost(13, 57), cost(13, 84)]),
 ];
 
 /// The same for an uncontended acquisition where there are no restartable sequences, so that the
 /// fast half refuses: with the beginning of the slow half.
-const UNARMED: [(&str, usize); 2] = [("queued_threads", 21), ("hybrid_threads", 21)];
+const UNARMED: [(&str, usize); 2] = [("queued_threads", 12), ("hybrid_threads", 12)];
 
 /// Reports that something is not checked here. It bypasses the test harness, which would hide the
 /// message.

@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use overlock::counters::Event;
 use overlock::platform::{Platform, Threads};
-use overlock::{ConstLock, Hybrid, Queued, RawLock, RawTimedLock};
+use overlock::{ConstLock, Queued, RawLock, RawTimedLock};
 
 overlock::lock_class!(Strict);
-overlock::lock_class!(Unfair);
 
 /// How often the waiter gives up: more often than a thread has nodes.
 const TIMES: u64 = 10;
@@ -71,6 +70,4 @@ fn a_waiter_that_gives_up_and_comes_again_keeps_its_place_and_its_nodes() {
     let mut often = 0..20;
     let strict = |event| Strict::counters().get(event);
     assert!(often.any(|_| keeps_its_place::<Queued<Threads, Strict>>(strict)));
-    let unfair = |event| Unfair::counters().get(event);
-    assert!(often.any(|_| keeps_its_place::<Hybrid<Threads, Unfair>>(unfair)));
 }

@@ -125,12 +125,15 @@ tests! {
         queued_timed_three queued_timed_late queued_timed_both queued_timed_back queued_behind queued_numberless
         queued_full queued_cheap_two queued_cheap_token queued_cheap_again queued_cheap_three queued_cheap_timed
         queued_cheap_refused queued_spin queued_spin_three hybrid_two hybrid_token
-        hybrid_again hybrid_again_token hybrid_disabled hybrid_past_kicked hybrid_disabled_three hybrid_three
+        hybrid_again hybrid_again_token hybrid_disabled hybrid_disabled_three hybrid_three
         hybrid_three_token hybrid_three_spurious hybrid_bound hybrid_timed
         hybrid_timed_three hybrid_timed_back hybrid_reserved hybrid_numberless hybrid_cheap_two hybrid_cheap_token
         hybrid_cheap_again hybrid_cheap_disabled
         hybrid_cheap_three hybrid_cheap_addr hybrid_cheap_timed hybrid_cheap_left hybrid_cheap_refused
         hybrid_cheap_spurious hybrid_spin hybrid_spin_three
+        hybrid_parked_two hybrid_parked_token hybrid_parked_again hybrid_parked_spin hybrid_parked_three
+        hybrid_parked_joins hybrid_parked_timed hybrid_parked_cheap hybrid_parked_cheap_three
+        hybrid_parked_refused
         queued_unsure queued_twice ticket_unsure ticket_twice
         queued_nested_two queued_nested_three queued_nested_four queued_nested_five
         hybrid_nested_four

@@ -39,8 +39,7 @@ struct lock {
     static int X##_has_halted(void *lock)                                                  \
     {                                                                                      \
         uint32_t cell = __atomic_load_n(&((ol_##X##_t *)lock)->CELL, __ATOMIC_RELAXED);    \
-        /* Above these is what a timed gap leaves. */                                      \
-        return (cell & OL_##UPPER##_SLOW & 0xffff) != 0;                                   \
+        return (cell & OL_##UPPER##_SLOW) != 0;                                            \
     }
 #define TIMED(X, UPPER)                                                                    \
     UNTIMED(X, UPPER, word)                                                                \

@@ -61,6 +61,7 @@ fn constants_and_layouts_are_those_of_the_library() {
         + &assertions::<Hybrid>("hybrid")
         + &assertions::<Hybrid>("mutex")
         + &assertions::<SharedLock>("shared")
+        + &format!("SAME(OL_DETAIL_WAKES, {}u);\n", overlock::abi::QUEUE_WAKES)
         + &format!("SAME(sizeof(ol_robust_t), {}u);\n", size_of::<Robust>())
         + &version();
     for compiler in C.compilers().into_iter().chain(CXX.compilers()) {

@@ -9,7 +9,7 @@ pub(crate) const LOCKED: u32 = 1 << 0;
 pub(crate) const STEALS: u32 = 0xfff << 1;
 pub(crate) const HALTED: u32 = 1 << 13;
 pub(crate) const NO_STEALING: u32 = 1 << 14;
-pub(crate) const TAIL_SHIFT: u32 = 16;
+pub(crate) const TAIL_SHIFT: u32 = 17;
 
 /// The tail of the queue in a word, or zero.
 pub(crate) const fn tail(word: u32) -> u32 {

@@ -48,7 +48,7 @@ static SUBJECTS: &[Subject] = &[
         ..timed::<ByNumber, Queued<Inject<ByNumber>, Probe>>("endless-queued", ENDING)
     },
     Subject {
-        known_bad: &[Oracle::Progress],
+        known_bad: &[Oracle::Progress, Oracle::LostWakeup],
         ..timed::<ByNumber, Hybrid<Inject<ByNumber>, Probe>>("endless-hybrid", ENDING)
     },
     timed::<Cheap, Queued<Inject<Cheap>, Probe>>("cheap-queued", CHEAP_QUEUED),

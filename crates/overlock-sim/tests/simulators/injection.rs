@@ -60,8 +60,9 @@ impl Seen {
         let script = text.split(':').nth(1).unwrap();
         *self.crossed_kicks.entry(script.to_owned()).or_default() += report.crossed_kicks;
         if report.injected && matches!(plan, FaultPlan::Inject { then: Some(_), .. }) {
-            let halts = report.events[Event::PvWaitHead as usize] >= 2
-                && report.events[Event::PvWaitNode as usize] >= 1;
+            let [heads, nodes] =
+                [Event::PvWaitHead, Event::PvWaitNode].map(|event| report.events[event as usize]);
+            let halts = heads >= 2 && heads + nodes >= 3;
             self.both_halted += u64::from(halts);
             self.taken_over += u64::from(report.takeovers > 0);
         }

@@ -27,13 +27,23 @@ pub struct Costs {
     /// before a waiter behind it may pass: its thread may have been stopped by a signal, a debugger
     /// or a freezer. Some milliseconds, which is long against any wake-up; `u64::MAX` for ever.
     pub reserved_ns: u64,
+    /// For how many wake-up latencies a waiter of an unfair lock waits outside the queue: awake
+    /// waiters take the lock in any order, until one has waited for so long. Each hand-over in
+    /// order costs a wake-up; so this is long, and a thread that has lost its processor gets it
+    /// back meanwhile. 0 for a queue that waiters join as soon as they have spun.
+    pub outside_wakes: u32,
 }
 
 impl Costs {
     /// A wake-up latency of 5 µs, 16 pauses between two readings of the clock, spins, and locks
-    /// that stay reserved for 4 ms.
-    pub const DEFAULT: Self =
-        Self { wake_ns: 5_000, pauses_per_look: 16, spins: true, reserved_ns: 4_000_000 };
+    /// that stay reserved for 4 ms; a waiter joins the queue after 5 ms.
+    pub const DEFAULT: Self = Self {
+        wake_ns: 5_000,
+        pauses_per_look: 16,
+        spins: true,
+        reserved_ns: 4_000_000,
+        outside_wakes: 1_000,
+    };
 
     /// How long a waiter spins before it halts, in nanoseconds.
     pub(crate) const fn spin_ns(self) -> u64 {
@@ -43,6 +53,17 @@ impl Costs {
     /// How long a queue head can be passed, in nanoseconds.
     pub(crate) const fn tenure_ns(self) -> u64 {
         self.wake_ns * TENURE_WAKES
+    }
+
+    /// How long a waiter of an unfair lock waits outside the queue, in nanoseconds.
+    pub(crate) const fn outside_ns(self) -> u64 {
+        self.wake_ns.saturating_mul(self.outside_wakes as u64)
+    }
+
+    /// The same costs, but waiters wait for so many wake-up latencies outside the queue.
+    #[must_use]
+    pub const fn with_outside_wakes(self, outside_wakes: u32) -> Self {
+        Self { outside_wakes, ..self }
     }
 
     /// The same costs with another wake-up latency.

@@ -8,7 +8,7 @@
 //!
 //! | mode | when | a newcomer |
 //! |---|---|---|
-//! | free | there are no waiters | takes the lock with one CAS |
+//! | free | there is no queue; waiters spin, or sleep on the word | takes a free lock with one CAS |
 //! | stealing enabled | there is a queue | takes a free lock; a *steal*, counted in the word |
 //! | stealing disabled | the queue head has set `NO_STEALING`, or was passed so often that the count is full | waits until the head has had the lock, or joins the queue |
 //!
@@ -22,15 +22,17 @@
 //! It disables stealing when it has been the head for 10 wake-up latencies, or as soon after that
 //! as it has a processor. Waiters behind it are served in order, so the waiter in place k is passed
 //! at most k times as often. A newcomer has no claim until it has joined the queue, which it does
-//! once it has spun for two wake-up latencies.
+//! when it is awake and has waited for a thousand wake-up latencies (5 ms for threads): shorter
+//! waits are served in the order in which waiters are awake, because a queue of sleepers makes each
+//! hand-over last as long as a wake-up.
 //!
 //! A head that has spun in vain halts. Newcomers still pass it, and are counted, unless it has
 //! disabled stealing.
 //!
 //! If the lock is free and reserved for a head that does not come, because its thread has been
-//! stopped, a waiter behind it takes the lock after some milliseconds
-//! ([`Costs::reserved_ns`](crate::platform::Costs)), and each waiter does so at most once in that
-//! time.
+//! stopped, another waiter takes the lock after some milliseconds
+//! ([`Costs::reserved_ns`](crate::platform::Costs)). From then on the head is passed freely, until
+//! it is back.
 //!
 //! # Departures from S4 and Linux's `pv_hybrid_queued_unfair_trylock`
 //!
@@ -38,19 +40,17 @@
 //!   only while its head has halted. Here most of the gain comes from the steals between two
 //!   hand-overs, so the head lets itself be passed for a tenure.
 //! * There newcomers spin without bound while stealing is enabled, and so does a head after a steal
-//!   (F18). Here both have budgets in time, and a head halts again however often it was passed.
-//! * The head yields between two rounds of spinning, where the platform can. Newcomers do not: once
-//!   they sleep, fewer threads contend for the processors and for the lock.
+//!   (F18). Here both have budgets in time: a newcomer then sleeps on the word, outside the queue,
+//!   and a head halts again however often it was passed.
+//! * There every waiter that finds an awake head joins the queue, so the order is kept without
+//!   overcommitment. Here it is not: to wait in order costs a wake-up for each hand-over as soon as
+//!   the first waiter sleeps, and nothing tells beforehand.
 //! * There, nothing limits how often a halted head is passed. Here the count does.
 //!
 //! # Limits
 //!
 //! A head that disables stealing and then loses its CPU keeps a free lock to itself for some
 //! milliseconds.
-//!
-//! A waiter that yields gives up its claim to the processor. Under Linux 6.18, a thread that yields
-//! to a working thread may get the processor back milliseconds later, so the longest stalls with
-//! many runnable threads are as long as the kernel's slices.
 //!
 //! [`MAX_BYPASS`]: super::queue::QueueLock::MAX_BYPASS
 //!

@@ -3,14 +3,15 @@
 //! [`Hybrid`](crate::Hybrid) are this lock with two [orders](Order).
 //!
 //! The lock in four files, in this order: here, [`QueueLock::lock`] and its release; `newcomer.rs`,
-//! spinning outside the queue; `wait.rs`, waiting in the queue until this waiter is its head;
+//! waiting outside the queue (in unfair order); `wait.rs`, waiting in the queue until this waiter is its head;
 //! `head.rs`, taking the lock as the queue head. Beside them, `enqueue.rs` joins the queue,
 //! `hand_off.rs` leaves it and promotes the next waiter, and `kick.rs` wakes a head that has
 //! halted. `pace.rs` decides how long each step lasts; the protocol does not depend on it.
 //!
 //! # State
 //!
-//! The word (`raw/word/queue.rs`) is `(tail, NO_STEALING, HALTED, steals, LOCKED)`.
+//! The word (`raw/word/queue.rs`) is `(tail, NO_STEALING, HALTED, steals, LOCKED)`, and `PARKED`
+//! and `ABSENT`, which are left out below.
 //!
 //! A node's `state` is the one word on which a waiter and its wakers race:
 //!
@@ -54,9 +55,9 @@
 //!  (t,0,0,0,0) -> (t,0,0,0,1) steal :                                :  -> (t,d,h,n,0)
 //!  (t,0,h,n,0) -> (t,0,h,n+1,1)     :                                : (t,d,h,0,1)
 //!     | held                  steal :                                :  -> (t,d,h,1,0)
-//!     v                             :                                :     | h
-//!  spins                            :                                :     v
-//!     | budget spent                :                                :   kicks the head
+//!     v                             :                                :     | h, PARKED
+//!  spins, halts on the word         :                                :     v
+//!     | for long                    :                                :   kicks the head, wakes one
 //!     v                             :                                :
 //!  (t,d,h,n,1) -> (me,d,h,n,1) ---->: spins; tenure over:            :
 //!                           waits   : (t,0,0,n,l) -> (t,1,0,n,l)     :
@@ -103,18 +104,21 @@
 //!   nonzero again.
 //! * I2: only the queue head reduces the count of a queue: to zero, when it leaves the queue.
 //! * I3: a release that sees `HALTED` kicks the queue head.
-//! * I4: a steal that clears `HALTED` looks at the queue head once more (`newcomer.rs`).
+//! * I4: a waiter outside the queue halts only on a word that says `PARKED`, and a release that
+//!   clears `PARKED` wakes one of them. One that has halted sets `PARKED` when it takes the lock,
+//!   joins the queue or gives up; a head that gives up a free lock wakes one, too.
 //! * I5: after its store or read-modify-write, a release uses only the address of the word (F4).
 //! * I6: only a waiter that has found the same reservation twice, some milliseconds apart, passes a
-//!   head that it may not steal from (`wait.rs`). It is counted as far as the count goes.
+//!   head that it may not steal from (`newcomer.rs`, `wait.rs`). It sets `ABSENT`; from then on the
+//!   head is passed without a count, until it clears the bit.
 //!
 //! # Orderings
 //!
 //! | site | operation | order | pairs with |
 //! |---|---|---|---|
 //! | O1 | every CAS that takes the lock | Acquire (AcqRel on the way into the queue) | O2: the critical sections are ordered. On machines with separate acquire and release accesses nothing stronger is emitted (S3) |
-//! | O2 | the release: `fetch_sub`, CAS or cheap release | Release | O1 |
-//! | O3 | the steal that clears `HALTED` | Acquire (it is an O1) | Q-O3: the load that follows sees the head that set the bit |
+//! | O2 | the release: CAS or cheap release | Release | O1 |
+//! | O3 | setting `PARKED` | Release | the fence in `park.rs`: the table entry is visible to a release that sees the bit |
 //! | Q-O1 | tail CAS in `enqueue` | AcqRel | itself: the predecessor has initialised its node before the successor links to it; and Q-O7 |
 //! | Q-O2 | `next` swap, by successor and by predecessor | AcqRel; Release by a predecessor that leaves | itself: the successor's node is initialised before it is promoted past a waiter that gave up; and every CPU that can reach a node is done with it before it is released |
 //! | Q-O3 | setting `HALTED` in the word, by the queue head | Release | Q-O4: the table entry, and `HEAD_HALTED`, are visible to a release that sees the bit |
@@ -146,7 +150,6 @@
 //! (the word, the tail code, halting, hashing).
 
 use core::marker::PhantomData;
-use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::atomic::{Atomic, ConstAtomic};
@@ -164,10 +167,10 @@ mod newcomer;
 pub(crate) mod order;
 mod pace;
 mod release;
-mod rent;
 mod wait;
 
 use enqueue::{Enqueued, Place};
+use newcomer::Outside;
 pub use order::Order;
 use wait::Waited;
 
@@ -202,7 +205,8 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     }
 
     /// Takes the lock if it is free and a newcomer may take it.
-    #[inline(always)]
+    #[cold]
+    #[inline(never)]
     fn try_take(&self) -> bool {
         let seen = self.look();
         // ORDERING: Acquire, O1.
@@ -211,23 +215,27 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
 
     /// Waits for the lock. Returns false if the deadline passed first.
     ///
-    /// It begins with one more try: where cheap releases exist, the fast path refuses even free
-    /// locks as long as they are not armed.
+    /// It begins with one more try: the fast path takes no lock that others wait for.
     #[cold]
     #[inline(never)]
     pub(crate) fn lock_slow(&self, deadline_ns: Option<u64>) -> bool {
-        if !self.look().is_head_halted() && self.try_take() || self.take_past_halted() {
+        if self.try_take() {
             return true;
         }
         C::count(Event::LockSlowpath);
+        let mut has_parked = false;
         loop {
-            let spins =
-                O::UNFAIR && P::WAITS && P::waits() && const { rent::has("the newcomer's spin") };
-            if spins && self.spin_as_newcomer(deadline_ns) {
-                return true;
+            let parks = O::UNFAIR && P::WAITS && P::waits();
+            if parks {
+                match self.lock_outside(&mut has_parked, deadline_ns) {
+                    Outside::Took => return true,
+                    Outside::Late => return false,
+                    Outside::Waited => {}
+                }
             }
-            let waited = match Place::<P, O, C>::enqueue(&self.word) {
+            let waited = match Place::<P, O, C>::enqueue(&self.word, has_parked) {
                 Enqueued::Took => return true,
+                Enqueued::NoNode if parks => continue,
                 Enqueued::NoNode => return self.wait_without_node(deadline_ns),
                 Enqueued::Head(place) => Waited::Head(place),
                 Enqueued::Behind(place) => place.wait_behind(deadline_ns),
@@ -243,8 +251,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         }
     }
 
-    /// Takes a lock that has been reserved for its queue head in vain: `(t,1,h,n,0) ->
-    /// (t,1,h,n+1,1)`, or with a full count `(t,d,h,n,0) -> (t,d,h,n,1)`.
+    /// Takes a lock that has been reserved for its queue head in vain.
     #[cold]
     fn take_past_reservation(&self, reservation: u32) -> bool {
         let is_same = |seen: LockWord| seen.reservation() == Some(reservation);
@@ -273,26 +280,30 @@ unsafe impl<P: Platform, O: Order, C: Class> RawLock for QueueLock<P, O, C> {
 
     #[inline]
     fn try_lock(&self) -> bool {
-        self.try_take()
+        P::Release::set_lowest_bit(&self.word) || self.try_take()
     }
 
     #[inline]
     unsafe fn unlock(&self) {
         const { assert!(P::WAITS || !P::Release::EXISTS, "a cheap release is for CPUs that wait") };
-        if is_patched_out::<P>() {
+        if !P::WAITS || is_patched_out::<P>() {
             return self.release_natively();
         }
-        if P::Release::EXISTS {
-            if !P::Release::clear_low_byte(&self.word) {
-                // SAFETY: the caller holds the lock.
-                unsafe { self.release(false) };
-            }
+        if P::Release::clear_low_byte(&self.word) {
             return;
         }
-        let address = ptr::from_ref(&self.word);
-        // ORDERING: Release, O2. The word is not touched again (F4).
-        let before = self.word.fetch_sub(rmw::RELEASE, Release);
-        Self::after_release(address, LockWord::new(before));
+        if !O::UNFAIR && !P::Release::EXISTS {
+            // No steal is left to be counted, and no waiter halts outside the queue.
+            let address = core::ptr::from_ref(&self.word);
+            // ORDERING: Release, O2. The word is not touched again (F4).
+            let before = self.word.fetch_sub(rmw::RELEASE, Release);
+            return Self::after_release(address, LockWord::new(before));
+        }
+        // ORDERING: Release, O2. (0,0,0,0,1) -> (0,0,0,0,0)
+        if cas(&self.word, LockWord::HELD, LockWord::FREE, Release).is_err() {
+            // SAFETY: the caller holds the lock.
+            unsafe { self.release(false) };
+        }
     }
 
     fn is_locked(&self) -> bool {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Identity: CPU numbers, and the names of queue nodes.
 
-/// The most CPUs a platform may number: what fits in the 16-bit tail of a lock word beside two bits
+/// The most CPUs a platform may number: what fits in the 15-bit tail of a lock word beside two bits
 /// of nesting level.
-pub const MAX_CPUS: usize = (1 << 14) - 1;
+pub const MAX_CPUS: usize = (1 << 13) - 1;
 
 /// The number of a CPU: less than [`MAX_CPUS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,7 +24,7 @@ impl Cpu {
     }
 }
 
-/// The 16-bit name of a queue node: the CPU number plus one, then two bits of nesting level. So no
+/// The 15-bit name of a queue node: the CPU number plus one, then two bits of nesting level. So no
 /// node's name is less than four. Zero names no node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NodeId(u16);
@@ -40,7 +40,7 @@ impl NodeId {
         if code == 0 { None } else { Some(Self(code as u16)) }
     }
 
-    /// The code: nonzero and less than 65,536.
+    /// The code: nonzero and less than 32,768.
     #[inline]
     pub(crate) const fn code(self) -> u32 {
         self.0 as u32

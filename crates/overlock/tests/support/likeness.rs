@@ -70,6 +70,9 @@ macro_rules! like_threads {
             fn now_ns() -> u64 {
                 Threads::now_ns()
             }
+            fn costs() -> overlock::platform::Costs {
+                overlock::platform::Costs::DEFAULT.with_outside_wakes(0)
+            }
         }
     };
 }

@@ -330,7 +330,7 @@ mod bits {
     pub(super) const STEALS: u32 = 0xfff << 1;
     pub(super) const HALTED: u32 = 1 << 13;
     pub(super) const NO_STEALING: u32 = 1 << 14;
-    pub(super) const TAIL: u32 = 0xffff_0000;
+    pub(super) const TAIL: u32 = 0xfffe_0000;
 }
 
 /// Checks that only the queue head takes the lock while stealing is disabled, or once the head has

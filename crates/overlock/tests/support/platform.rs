@@ -117,6 +117,8 @@ pub(crate) struct World {
     pub(crate) barrier: Barrier,
     /// See [`Costs::reserved_ns`].
     pub(crate) reserved_ns: u64,
+    /// See [`Costs::outside_wakes`].
+    pub(crate) outside_wakes: u32,
 }
 
 impl World {
@@ -136,6 +138,7 @@ impl World {
         numbers: Numbers::Right,
         barrier: Barrier::Done,
         reserved_ns: u64::MAX,
+        outside_wakes: 0,
     };
 }
 
@@ -455,7 +458,9 @@ unsafe impl<const WAITS: bool, const BY_ADDRESS: bool, const CHEAP: bool> Platfo
     type Release = Sequences<CHEAP>;
 
     fn costs() -> Costs {
-        Costs::DEFAULT.with_pauses_per_look(1).with_reserved_ns(machine().world.reserved_ns)
+        let World { reserved_ns, outside_wakes, .. } = machine().world;
+        let costs = Costs::DEFAULT.with_pauses_per_look(1);
+        costs.with_reserved_ns(reserved_ns).with_outside_wakes(outside_wakes)
     }
 
     // A yield needs no case of its own: other CPUs may run at any access.

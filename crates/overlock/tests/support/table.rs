@@ -31,6 +31,8 @@ const SPURIOUS: World = World { spurious: 1, ..World::PLAIN };
 const SPIN: World = World { pauses: 0, ..STALE };
 /// A lock is reserved in vain as soon as a waiter has looked twice.
 const RESERVED: World = World { timeouts: true, reserved_ns: 1, tick_ns: 30_000, ..World::PLAIN };
+/// Waiters never join the queue.
+const PARKED: World = World { outside_wakes: u32::MAX, ..World::PLAIN };
 const TIMEOUT: World = World { timeouts: true, ..World::PLAIN };
 
 const TWO: Plan = Plan { preemptions: None, ..Plan::PLAIN };
@@ -224,8 +226,6 @@ models! {
         [PvWaitHead, PvWaitNode, PvKickWake], ["hand_off.rs promote_asleep compare_exchange"];
     hybrid_disabled: hybrid on Halting, lock, nobody_passes, Plan { world: World { tick_ns: 30_000, ..FUTEX }, ..AGAIN },
         [PvLockStealing, PvWaitHead], ["queue.rs try_take cas"];
-    hybrid_past_kicked: hybrid on Halting, lock, nobody_passes, Plan { world: World { tick_ns: 14_000, ahead_ns: 40_000, ..FUTEX }, ..THREE },
-        [PvLockStealing, PvWaitHead, PvKickWake], ["newcomer.rs take_past_halted cas"];
     hybrid_disabled_three: hybrid on Halting, lock, nobody_passes, Plan { world: World { tick_ns: 30_000, ..FUTEX }, ..THREE },
         [PvLockStealing, PvWaitHead, PvWaitNode], ["queue.rs try_take cas"];
     hybrid_three: hybrid on Halting, lock, nobody_passes, Plan { world: FUTEX, preemptions: Some(3), ..THREE },
@@ -236,11 +236,11 @@ models! {
         [PvSpuriousWakeup, PvWaitAgain], [];
     hybrid_bound: hybrid_near_bound on ByAddress, lock, nobody_passes, Plan { world: World { tick_ns: 30_000, ..FUTEX }, ..THREE },
         [PvLockStealing, LockQueued, PvWaitHead], [];
-    hybrid_timed: hybrid on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 25_000_000, ..AGAIN },
+    hybrid_timed: hybrid on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 45_000_000, ..AGAIN },
         [LockTimeout], ["hand_off.rs give_up update"];
-    hybrid_timed_three: hybrid on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 2, deadline_ns: 1, busy: true, ..THREE },
+    hybrid_timed_three: hybrid on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 2, deadline_ns: 45_000_000, busy: true, ..THREE },
         [LockTimeout], ["hand_off.rs skip swap"];
-    hybrid_timed_back: hybrid on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 2, deadline_ns: 25_000_000, ..THREE },
+    hybrid_timed_back: hybrid on Halting, timed, nobody_passes, Plan { world: TIMEOUT, timed: 2, deadline_ns: 45_000_000, ..THREE },
         [LockTimeout], ["enqueue.rs take_back compare_exchange"];
     hybrid_reserved: hybrid on Halting, lock, unwatched, Plan { world: RESERVED, ..THREE },
         [LockQueued, PvWaitNode], ["queue.rs take_past_reservation update"];
@@ -258,14 +258,34 @@ models! {
         [PvWaitHead, PvWaitNode, PvKickWake], ["queue.rs unlock clear_low_byte", "the fast path takes the lock past a queue"];
     hybrid_cheap_addr: hybrid on CheapByAddress, lock, nobody_passes, Plan { world: FUTEX, preemptions: Some(3), ..TWO },
         [PvWaitHead, PvKickWake], ["queue.rs unlock clear_low_byte", "a cheap release misses a waiter"];
-    hybrid_cheap_timed: hybrid on Cheap, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 25_000_000, preemptions: Some(2), ..AGAIN },
+    hybrid_cheap_timed: hybrid on Cheap, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 45_000_000, preemptions: Some(2), ..AGAIN },
         [LockTimeout], ["queue.rs unlock clear_low_byte"];
-    hybrid_cheap_left: hybrid on Cheap, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 1, held: Some(1), ..AGAIN },
+    hybrid_cheap_left: hybrid on Cheap, timed, nobody_passes, Plan { world: TIMEOUT, timed: 1, deadline_ns: 45_000_000, held: Some(1), ..AGAIN },
         [LockTimeout, PvWaitHead], ["queue.rs unlock clear_low_byte", "hand_off.rs give_up update"];
     hybrid_cheap_refused: hybrid on Cheap, lock, nobody_passes, Plan { world: World { barrier: Barrier::Refused, ..FUTEX }, preemptions: Some(3), ..TWO },
         [LockSlowpath], ["queue.rs unlock clear_low_byte"];
     hybrid_cheap_spurious: hybrid on Cheap, lock, nobody_passes, Plan { world: SPURIOUS, preemptions: Some(1), ..THREE },
         [PvWaitHead], ["queue.rs unlock clear_low_byte"];
+    hybrid_parked_two: hybrid on Halting, lock, nobody_passes, Plan { world: PARKED, ..TWO },
+        [PvWaitNode, PvKickUnlock], ["newcomer.rs take_or_mark update"];
+    hybrid_parked_token: hybrid on Halting, lock, nobody_passes, Plan { world: World { halt: Halt::Token, ..PARKED }, ..TWO },
+        [PvWaitNode, PvKickUnlock], [];
+    hybrid_parked_again: hybrid on ByAddress, lock, nobody_passes, Plan { world: PARKED, ..AGAIN },
+        [PvWaitNode, PvWaitAgain, PvKickUnlock], [];
+    hybrid_parked_spin: hybrid on ByAddress, lock, nobody_passes, Plan { world: World { tick_ns: 1_000, ..PARKED }, preemptions: Some(2), ..TWO },
+        [PvLockStealing], ["newcomer.rs spin_as_newcomer cas"];
+    hybrid_parked_three: hybrid on ByAddress, lock, nobody_passes, Plan { world: PARKED, preemptions: Some(2), ..THREE },
+        [PvWaitNode, PvKickUnlock], [];
+    hybrid_parked_joins: hybrid on ByAddress, lock, nobody_passes, Plan { world: World { outside_wakes: 3_000, ..PARKED }, preemptions: Some(2), ..THREE },
+        [PvWaitNode, LockQueued, PvKickUnlock], [];
+    hybrid_parked_timed: hybrid on ByAddress, timed, nobody_passes, Plan { world: World { timeouts: true, ..PARKED }, timed: 2, deadline_ns: 25_000_000, preemptions: Some(2), ..THREE },
+        [PvWaitNode, LockTimeout], [];
+    hybrid_parked_cheap: hybrid on CheapByAddress, lock, nobody_passes, Plan { world: PARKED, preemptions: Some(3), ..TWO },
+        [PvWaitNode], ["queue.rs unlock clear_low_byte"];
+    hybrid_parked_cheap_three: hybrid on CheapByAddress, lock, nobody_passes, Plan { world: PARKED, preemptions: Some(2), ..THREE },
+        [PvWaitNode], ["queue.rs unlock clear_low_byte"];
+    hybrid_parked_refused: hybrid on CheapByAddress, lock, nobody_passes, Plan { world: World { barrier: Barrier::Refused, ..PARKED }, preemptions: Some(3), ..TWO },
+        [PvWaitNode], ["queue.rs unlock clear_low_byte"];
     hybrid_spin: hybrid on Spinning, lock, nobody_passes, Plan { world: SPIN, ..TWO },
         [LockQueued, PvLockStealing], [];
     hybrid_spin_three: hybrid on Spinning, lock, nobody_passes, Plan { world: SPIN, ..THREE },

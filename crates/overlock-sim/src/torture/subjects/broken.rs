@@ -111,7 +111,7 @@ impl Words {
 
     /// Enters this CPU as the last in the queue, unless the lock is free. Returns its code.
     fn join(&self, flags: u32) -> Option<u32> {
-        let code = Here::cpu().map_or(0xffff, |cpu| (cpu.index() as u32 + 1) << 2);
+        let code = Here::cpu().map_or(0x7fff, |cpu| (cpu.index() as u32 + 1) << 2);
         let seen = self.lock.load(SeqCst);
         let new = seen & LOCKED | flags | code << TAIL_SHIFT;
         let joined =

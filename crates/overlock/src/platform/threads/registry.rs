@@ -147,6 +147,7 @@ fn mend() {
         }
         last.get().1
     };
+    let mut had_waiters = false;
     for index in 0..USED.load(Relaxed) as usize {
         let Some(cpu) = Cpu::new(index) else { continue };
         if Some(index) == own {
@@ -154,11 +155,13 @@ fn mend() {
             unsafe { slot(cpu).mend_left(&is_ours) };
             continue;
         }
+        had_waiters |= slot(cpu).is_waiting();
         // SAFETY: as above.
         unsafe { slot(cpu).mend(&is_ours) };
         TAKEN[index / 64].fetch_and(!(1 << (index % 64)), Relaxed);
     }
-    for bucket in &BUCKETS {
+    // An entry belongs to a node in use. To read the whole table takes a child 64 page faults.
+    for bucket in if had_waiters { &BUCKETS[..] } else { &[] } {
         bucket.retain(|waiter| Some(waiter.cpu().index()) == own);
     }
 }

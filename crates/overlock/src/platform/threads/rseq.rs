@@ -31,9 +31,7 @@
 //! kernel and publishes where the registered record is (`rseq/armed.rs`). Elsewhere, under a kernel
 //! that lacks either call, under `valgrind`, and where `GLIBC_TUNABLES=glibc.pthread.rseq=0` is
 //! set, nothing is armed and all releases are locked. A locked instruction waits for a store of
-//! another width, so the queue locks are then taken by a compare-exchange of the whole word. The
-//! fast path has no room for a second one: it refuses, and the beginning of the slow path takes the
-//! free lock. That is 21 instructions instead of 9 (`tests/code_budget.rs`).
+//! another width, so the queue locks are then taken by a compare-exchange of the whole word.
 //!
 //! # Limits
 //!

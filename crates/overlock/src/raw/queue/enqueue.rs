@@ -57,8 +57,9 @@ pub(super) enum Enqueued<'a, P: Platform, O: Order, C: Class> {
 }
 
 impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
-    /// Joins the queue, unless the lock can be taken at once.
-    pub(super) fn enqueue(word: &'a P::Word) -> Enqueued<'a, P, O, C> {
+    /// Joins the queue, unless the lock can be taken at once. A waiter that `has_parked` may have
+    /// been woken in place of another, and leaves its mark.
+    pub(super) fn enqueue(word: &'a P::Word, has_parked: bool) -> Enqueued<'a, P, O, C> {
         let entered = Entered::<P>::new();
         // A node that was left behind keeps its level from being free, usually the lowest. (If a
         // signal handler left it at a higher one, this CPU may get a second place.)
@@ -84,7 +85,8 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
         // ORDERING: AcqRel: Q-O1, and O1 if the lock is free.
         let joins = |seen: LockWord| {
             let takes = seen.taken_by_newcomer();
-            Some(takes.unwrap_or(seen.joined_by(entered.id(), Self::STRICT)))
+            let new = takes.unwrap_or(seen.joined_by(entered.id(), Self::STRICT));
+            Some(if has_parked { new.parked() } else { new })
         };
         let Ok((before, now)) = update(word, AcqRel, joins) else { unreachable!() };
         if !now.ends_with(entered.id()) {

@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn a_head_that_is_given_up_awake_has_not_been_kicked() {
         HELD.word.store(LockWord::HELD.bits(), Relaxed);
-        let Enqueued::Head(head) = Place::<Alone, Unfair, Left>::enqueue(&HELD.word) else {
+        let Enqueued::Head(head) = Place::<Alone, Unfair, Left>::enqueue(&HELD.word, false) else {
             panic!("the queue was empty");
         };
         head.give_place_up();

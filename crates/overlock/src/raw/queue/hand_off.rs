@@ -3,10 +3,10 @@
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
+use super::QueueLock;
 use super::enqueue::{GONE, Place};
 use super::kick::stamp;
 use super::order::Order;
-use super::rent::has;
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::Platform;
@@ -22,7 +22,12 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         let id = self.entered.id();
         let leaves = |seen: LockWord| Some(seen.without_head(id, Self::STRICT));
         // ORDERING: Acquire, Q-O7. No CPU learns anything from a waiter that leaves.
-        if update(self.word, Acquire, leaves).is_ok_and(|(_, now)| now.has_queue()) {
+        let Ok((_, now)) = update(self.word, Acquire, leaves) else { return };
+        if !now.is_locked() && now.has_parked() {
+            // Nothing else would wake it: the lock was free, reserved for this waiter.
+            QueueLock::<P, O, C>::wake_parked(self.word);
+        }
+        if now.has_queue() {
             self.hand_on(false);
         }
     }
@@ -39,9 +44,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
             let state = &next.node::<P>().state;
             let seen = state.load(Relaxed);
             let is_done = match seen {
-                NodeState::HALTED_BEHIND if holder && const { has("promotion asleep") } => {
-                    self.promote_asleep(next)
-                }
+                NodeState::HALTED_BEHIND if holder => self.promote_asleep(next),
                 gone if gone.is_given_up() => {
                     if state.compare_exchange(gone, NodeState::SKIPPED, Relaxed).is_err() {
                         // Its CPU has just taken the place back.

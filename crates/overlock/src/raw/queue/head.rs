@@ -21,7 +21,6 @@ use super::enqueue::Place;
 use super::kick::passed_ns;
 use super::order::Order;
 use super::pace::Pace;
-use super::rent::has;
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::{CheapRelease, Platform};
@@ -40,14 +39,19 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         loop {
             let due = Self::STRICT
                 || pace.has_read_clock()
-                    && const { has("the tenure") }
                     && passed_ns::<P>(&self.node().since) >= P::costs().tenure_ns();
             if due && !disabled {
                 // (t,0,h,n,l) -> (t,1,h,n,l)
                 self.word.fetch_or(rmw::DISABLE_STEALING, Relaxed);
                 disabled = true;
             }
-            if !self.look().is_locked() {
+            let seen = self.look();
+            if seen.is_head_absent() {
+                // (t,..) -> (t,..), passed freely no more
+                self.word.fetch_and(rmw::HEAD_IS_BACK, Relaxed);
+                disabled = false;
+            }
+            if !seen.is_locked() {
                 match self.take() {
                     Ok(()) => return true,
                     Err(same) => self = same,
@@ -57,7 +61,7 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
                 self.give_up();
                 return false;
             }
-            if !pace.goes_on::<P, C>() {
+            if !pace.goes_on::<P>() {
                 self.halt_as_head(deadline_ns);
                 disabled = self.look().is_stealing_disabled();
                 pace.begin_again();
@@ -150,7 +154,8 @@ mod tests {
     #[test]
     fn a_head_that_halts_after_its_tenure_is_passed_no_more() {
         HELD.word.store(LockWord::HELD.bits(), Relaxed);
-        let Enqueued::Head(head) = Place::<Alone, Unfair, Uncounted>::enqueue(&HELD.word) else {
+        let enqueued = Place::<Alone, Unfair, Uncounted>::enqueue(&HELD.word, false);
+        let Enqueued::Head(head) = enqueued else {
             panic!("the queue was empty");
         };
         assert!(!head.lock_as_head(Some(130_000)));

@@ -3,28 +3,22 @@
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use super::rent::has;
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::Platform;
 use crate::slot::NodeState;
 use crate::waiters::{self, Key};
 
-/// Kicks the queue head of a lock whose word the caller has seen to say `HALTED`.
+/// Kicks the queue head of a lock whose word the caller has seen to say `HALTED`:
+/// `HEAD_HALTED`, `KICKING` -> `KICKING`, by this CPU -> `KICKED`.
 #[cold]
 #[inline(never)]
 pub(super) fn kick_head<P: Platform, C: Class>(word: *const P::Word) {
     // ORDERING: Acquire, Q-O4.
     P::fence(Acquire);
-    kick_found::<P, C>(Key::new(word, 0));
-}
-
-/// [`kick_head`], for a caller that has seen `HALTED` with `Acquire`:
-/// `HEAD_HALTED`, `KICKING` -> `KICKING`, by this CPU -> `KICKED`.
-pub(super) fn kick_found<P: Platform, C: Class>(key: Key) {
     let me = P::cpu();
     let mut kicked = None;
-    for waiter in waiters::find::<P>(key) {
+    for waiter in waiters::find::<P>(Key::new(word, 0)) {
         if kicked == Some(waiter) {
             // The waiter has come back and halted again, with a later entry in the bucket, and has
             // said so in the word since.
@@ -35,8 +29,7 @@ pub(super) fn kick_found<P: Platform, C: Class>(key: Key) {
         while seen == NodeState::HEAD_HALTED || seen.is_kicking() {
             // A CPU that is already kicking may have been taken away before its kick (Q6).
             let is_lost = || passed_ns::<P>(&node.kicked) >= P::costs().wake_ns;
-            let takes_over =
-                const { has("the kick that is taken over") } && me.is_some() && is_lost();
+            let takes_over = me.is_some() && is_lost();
             let marks = !seen.is_kicking() || takes_over;
             if marks {
                 if let Err(now) = node.state.compare_exchange(seen, NodeState::kicking(me), Relaxed)
@@ -58,12 +51,6 @@ pub(super) fn kick_found<P: Platform, C: Class>(key: Key) {
             break;
         }
     }
-}
-
-/// Whether the queue head has been kicked and is not yet back.
-pub(super) fn is_head_kicked<P: Platform>(key: Key) -> bool {
-    waiters::find::<P>(key)
-        .any(|waiter| waiter.node::<P>().state.load(Relaxed) == NodeState::KICKED)
 }
 
 /// The platform's clock in units of 1,024 ns, truncated to 32 bits.

@@ -1,84 +1,182 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Newcomers: CPUs that want the lock and have not joined the queue.
 //!
-//! A running newcomer takes a free lock past a queue whose head can be passed (a *steal*, counted
-//! in the word). It spins for a moment and then joins the queue. While stealing is disabled it
-//! can't take the lock, but it stays as long as its time lasts: the queue head is about to, and
-//! stealing is enabled again.
+//! A running newcomer takes a free lock, past a queue whose head can be passed (a *steal*, counted
+//! in the word). It spins for a moment, then marks the word `PARKED` and halts on it; a release
+//! clears the mark and wakes one such waiter, which spins again. So as long as nobody waits for
+//! long, the lock is a test-and-set lock: no waiter is next by right, and none that sleeps is
+//! waited for. A waiter that has waited for [`Costs::outside_wakes`] joins the queue when it is next
+//! awake.
 //!
-//! # A steal that clears `HALTED`
+//! # The mark
 //!
-//! `HALTED` makes each release look for the queue head. Once the head has been kicked, looking is
-//! in vain until it has a processor, so the steal that finds it kicked clears the bit (I4). The
-//! stealing CPU then holds the lock, and looks once more:
+//! Halt and release race on the word, as in `park.rs`. Who was woken may have been woken in place
+//! of another, so a waiter that has halted takes the lock, joins the queue or gives up with the
+//! mark set: the next release passes the wake-up on.
 //!
-//! ```text
-//!   steal                                    queue head
-//!   look: kicked, not back
-//!                                            HEAD
-//!                                            HEAD_HALTED
-//!   (t,0,1,n,0) -> (t,0,0,n+1,1) A       CAS (..,0,.,1) -> (..,1,.,1) B
-//!   look: HEAD_HALTED? kick
-//! ```
+//! Where releases are cheap, one that began before there were waiters may miss the mark. So a
+//! waiter that marks a word without waiters calls `membarrier`, and looks again (Q7). One that
+//! finds other waiters relies on theirs: whoever was first looks again, and takes a lock that was
+//! released meanwhile.
 //!
-//! A and B change one word. If B comes first, A acquires it and the second look sees `HEAD_HALTED`.
-//! If A comes first, the bit that B sets stays and the next release kicks.
+//! # A reservation in vain
+//!
+//! No release ends a wait for a lock that is free, but reserved for its queue head. So a waiter that
+//! halts meanwhile wakes up by itself, and passes a head that has not come for some milliseconds
+//! ([`Costs::reserved_ns`]). From then on the head is passed freely, until it is back: others pay
+//! for a waiter that was stopped once, and not once for each acquisition.
+//!
+//! [`Costs::outside_wakes`]: crate::platform::Costs::outside_wakes
+//! [`Costs::reserved_ns`]: crate::platform::Costs::reserved_ns
 
-use core::ptr;
-use core::sync::atomic::Ordering::Acquire;
+use core::sync::atomic::Ordering::{AcqRel, Acquire};
 
 use super::pace::Pace;
-use super::rent::has;
-use super::{Order, QueueLock, kick};
+use super::{Order, QueueLock};
 use crate::counters::{Class, Event};
-use crate::platform::Platform;
-use crate::raw::word::queue::cas;
-use crate::waiters::{Key, NAP_NS};
+use crate::park;
+use crate::platform::{CheapRelease, Platform};
+use crate::raw::word::queue::{LockWord, cas, update};
+use crate::waiters::NAP_NS;
+
+/// How a wait outside the queue ended.
+#[must_use]
+pub(super) enum Outside {
+    /// With the lock.
+    Took,
+    /// The deadline passed first.
+    Late,
+    /// It has lasted for long enough to join the queue.
+    Waited,
+}
+
+/// What a waiter that is about to halt outside the queue has done.
+enum Marked {
+    /// It has taken the lock.
+    Took,
+    /// It can halt while the word is this one: the release will wake it.
+    Halts(LockWord),
+    /// A release that is under way may have missed the mark.
+    Unsure,
+}
 
 impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
+    /// Waits outside the queue: spins for a moment, halts on the word until a release wakes it, and
+    /// so on.
+    pub(super) fn lock_outside(&self, has_parked: &mut bool, deadline_ns: Option<u64>) -> Outside {
+        let costs = P::costs();
+        let mut join_ns = None;
+        let mut reserved = None;
+        let mut is_unsure = false;
+        loop {
+            if self.spin_as_newcomer(*has_parked, deadline_ns) {
+                return Outside::Took;
+            }
+            let now_ns = P::now_ns();
+            if deadline_ns.is_some_and(|at| now_ns >= at) {
+                return self.leave_late(*has_parked);
+            }
+            if now_ns >= *join_ns.get_or_insert(now_ns.saturating_add(costs.outside_ns())) {
+                return Outside::Waited;
+            }
+            // No release ends a wait for a lock that is free, and reserved in vain.
+            let found = self.look().reservation();
+            let last = reserved.filter(|&(last, _)| Some(last) == found);
+            reserved = last.or(found.map(|now| (now, now_ns.saturating_add(costs.reserved_ns))));
+            if last.is_some_and(|(now, at)| now_ns >= at && self.take_past_reservation(now)) {
+                return Outside::Took;
+            }
+            let until_ns = reserved.map(|(_, at)| at).into_iter().chain(deadline_ns).min();
+            let mut marked = Marked::Took;
+            let mark = || {
+                marked = self.take_or_mark(*has_parked, is_unsure);
+                if let Marked::Halts(word) = marked { Some(word.bits()) } else { None }
+            };
+            let halted = park::park::<P>(&self.word, until_ns, mark);
+            if matches!(marked, Marked::Took) {
+                return Outside::Took;
+            }
+            is_unsure = !halted;
+            if is_unsure {
+                P::nap(NAP_NS);
+            }
+            C::count(if *has_parked { Event::PvWaitAgain } else { Event::PvWaitNode });
+            *has_parked = true;
+        }
+    }
+
+    /// Takes the lock, or marks that this waiter is about to halt. `is_unsure` says that its last
+    /// mark may have been missed.
+    fn take_or_mark(&self, has_parked: bool, is_unsure: bool) -> Marked {
+        loop {
+            let new = |seen: LockWord| match seen.taken_by_newcomer() {
+                Some(new) if has_parked => Some(new.parked()),
+                Some(new) => Some(new),
+                None => Some(seen.parked()),
+            };
+            // ORDERING: Acquire, O1, where it takes; Release, O3, where it marks.
+            let Ok((before, now)) = update(&self.word, AcqRel, new) else { unreachable!() };
+            if before.taken_by_newcomer().is_some() {
+                return Marked::Took;
+            }
+            if !P::Release::EXISTS || before.has_waiters() && !is_unsure {
+                return Marked::Halts(now);
+            }
+            if !P::Release::membarrier() {
+                return Marked::Unsure;
+            }
+            let seen = self.look();
+            if seen.taken_by_newcomer().is_none() {
+                return Marked::Halts(seen.parked());
+            }
+        }
+    }
+
+    /// Leaves at the deadline. The release that ended the last halt may have meant another waiter:
+    /// the mark passes that on.
+    #[cold]
+    fn leave_late(&self, has_parked: bool) -> Outside {
+        if has_parked && matches!(self.take_or_mark(true, false), Marked::Took) {
+            return Outside::Took;
+        }
+        C::count(Event::LockTimeout);
+        Outside::Late
+    }
+
     /// Spins for the lock outside the queue. Returns whether it took the lock.
-    pub(super) fn spin_as_newcomer(&self, deadline_ns: Option<u64>) -> bool {
-        let mut pace = Pace::of_newcomer(P::costs(), self.look().has_queue());
+    fn spin_as_newcomer(&self, has_parked: bool, deadline_ns: Option<u64>) -> bool {
+        let mut pace = Pace::of_newcomer(P::costs(), has_parked);
         loop {
             // (0,0,0,0,0) -> (0,0,0,0,1), or past a queue (t,0,h,n,0) -> (t,0,h,n+1,1)
-            if self.try_take() {
-                return Self::has_stolen();
+            let seen = self.look();
+            if let Some(new) = seen.taken_by_newcomer() {
+                let new = if has_parked { new.parked() } else { new };
+                // ORDERING: Acquire, O1.
+                if cas(&self.word, seen, new, Acquire).is_ok() {
+                    return Self::has_stolen();
+                }
             }
-            if !pace.goes_on::<P, C>() || deadline_ns.is_some_and(|at| P::now_ns() >= at) {
+            if seen.has_parked()
+                || !pace.goes_on::<P>()
+                || deadline_ns.is_some_and(|at| P::now_ns() >= at)
+            {
                 return false;
             }
         }
     }
 
-    /// `(t,0,1,n,0) -> (t,0,0,n+1,1)` if the queue head has been kicked, else
-    /// `(t,0,1,n,0) -> (t,0,1,n+1,1)`: takes the lock past a halted head that can be passed.
+    /// Wakes one waiter that has halted on the word. Only the address is used.
     #[cold]
     #[inline(never)]
-    pub(super) fn take_past_halted(&self) -> bool {
-        let seen = self.look();
-        let Some(new) = seen.taken_by_newcomer().filter(|_| seen.is_head_halted()) else {
-            return false;
-        };
-        let key = Key::new(ptr::from_ref(&self.word), 0);
-        let kicked =
-            const { has("the steal that clears HALTED") } && kick::is_head_kicked::<P>(key);
-        let new = if kicked { new.without_halted(false) } else { new };
-        // ORDERING: Acquire, O1 and O3.
-        if cas(&self.word, seen, new, Acquire).is_err() {
-            return false;
-        }
-        if kicked {
-            // The head may have come back since the first look and halted again; its bit is then
-            // gone (I4).
-            kick::kick_found::<P, C>(key);
-        }
-        Self::has_stolen()
+    pub(super) fn wake_parked(word: *const P::Word) {
+        C::count(Event::PvKickUnlock);
+        park::unpark_one::<P>(word);
     }
 
     /// Waits for the lock without a node (F7), outside the queue: spins, and naps in between.
     /// Returns whether it took the lock.
     pub(super) fn wait_without_node(&self, deadline_ns: Option<u64>) -> bool {
-        while !self.spin_as_newcomer(deadline_ns) {
+        while !self.spin_as_newcomer(false, deadline_ns) {
             if deadline_ns.is_some_and(|at| P::now_ns() >= at) {
                 C::count(Event::LockTimeout);
                 return false;

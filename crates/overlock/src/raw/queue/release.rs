@@ -46,7 +46,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         let releases = |seen: LockWord| seen.is_locked().then(|| seen.released(fair));
         // ORDERING: Release, O2. The word is not touched again (F4).
         let released = update(&self.word, Release, releases);
-        released.map(|(_, now)| Self::after_release(address, now)).is_ok()
+        released.map(|(before, _)| Self::after_release(address, before)).is_ok()
     }
 
     /// Releases the lock as on a platform that never waits.
@@ -56,12 +56,15 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         self.word.fetch_sub(rmw::RELEASE, Release);
     }
 
-    /// What is left to do after a release, which left this word, or found it and only cleared
-    /// `LOCKED`: kicks a halted queue head.
+    /// What is left to do after a release that found this word: wakes a halted queue head, and a
+    /// waiter that has halted outside the queue.
     #[inline(always)]
     pub(crate) fn after_release(address: *const P::Word, word: LockWord) {
         if P::WAITS && word.is_head_halted() {
             kick::kick_head::<P, C>(address);
+        }
+        if P::WAITS && word.has_parked() {
+            Self::wake_parked(address);
         }
     }
 }

@@ -23,9 +23,9 @@
 //! A free lock that newcomers may not take is reserved for its queue head. The head may not come: a
 //! collector has stopped its thread by a signal, a debugger or a freezer holds it. So a waiter
 //! behind it wakes up now and then, and looks. If the lock is free and reserved, and still the same
-//! a while later, it gives up its place and passes the head, which the word counts. (Between two
-//! looks the lock may have been taken and reserved anew, with the same count. Then the waiter
-//! passes a head that was about to come: once in that time, and no more.)
+//! a while later, it gives up its place and passes the head. (Between two looks the lock may have
+//! been taken and reserved anew, with the same count. Then the waiter passes a head that was about
+//! to come.) The intervals double, so that a long sleep costs next to nothing.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -56,7 +56,7 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
         let state = &self.node().state;
         let late = || deadline_ns.is_some_and(|at| P::now_ns() >= at);
         let mut pace = Pace::behind();
-        while state.load(Relaxed) == NodeState::WAITING && pace.goes_on::<P, C>() {
+        while state.load(Relaxed) == NodeState::WAITING && pace.goes_on::<P>() {
             if !P::waits() && late() && self.mark_given_up(NodeState::WAITING) {
                 return self.given_up(Waited::Late);
             }

@@ -2,10 +2,10 @@
 //! The 4-byte word of a queue lock.
 //!
 //! ```text
-//!  31            16   15       14           13      12         1        0
-//! +----------------+------+-------------+--------+--------------+--------+
-//! |      tail      |      | NO_STEALING | HALTED |    steals    | LOCKED |
-//! +----------------+------+-------------+--------+--------------+--------+
+//!  31      17    16       15         14          13      12      1        0
+//! +----------+--------+--------+-------------+--------+----------+--------+
+//! |   tail   | PARKED | ABSENT | NO_STEALING | HALTED |  steals  | LOCKED |
+//! +----------+--------+--------+-------------+--------+----------+--------+
 //! ```
 //!
 //! | field | meaning | set by | cleared by |
@@ -14,6 +14,8 @@
 //! | `steals` | How often the queue head has been passed, or a few more. | each steal, or its release; with `NO_STEALING` | the queue head when it leaves the queue |
 //! | `HALTED` | The queue head has halted and is in the table of waiters. | the queue head, or the holder that promoted it asleep | the queue head when it is back; a steal that finds it kicked |
 //! | `NO_STEALING` | No newcomer may pass the queue head. | the queue head; in strict order, the CPU that makes it the head | the queue head |
+//! | `ABSENT` | The queue head has not come although the lock was free and reserved for it: it is passed without a count. | a waiter that passes it | the queue head when it is back |
+//! | `PARKED` | A waiter outside the queue may have halted on the word. | each such waiter, before it halts, and when it takes the lock or joins the queue after that, because it can't know whether it was the last | the release, which wakes one |
 //! | `tail` | The code of the last node in the queue, or zero. | each waiter that joins | the queue head, if it is also the last |
 //!
 //! # The lowest byte
@@ -48,14 +50,15 @@ const STEALS: u32 = 0xfff << 1;
 const STEALS_LOW: u32 = STEALS & 0xff;
 const HALTED: u32 = 1 << 13;
 const NO_STEALING: u32 = 1 << 14;
-const UNUSED: u32 = 1 << 15;
-const TAIL: u32 = 0xffff_0000;
-const TAIL_SHIFT: u32 = 16;
+const ABSENT: u32 = 1 << 15;
+const PARKED: u32 = 1 << 16;
+const TAIL: u32 = 0xfffe_0000;
+const TAIL_SHIFT: u32 = 17;
 const _: () = assert!(
-    LOCKED ^ STEALS ^ HALTED ^ NO_STEALING ^ UNUSED ^ TAIL == u32::MAX,
+    LOCKED ^ STEALS ^ HALTED ^ NO_STEALING ^ ABSENT ^ PARKED ^ TAIL == u32::MAX,
     "the fields cover the word and do not overlap"
 );
-const _: () = assert!(LOCKED == 1 && TAIL == !0xffff, "as `CheapRelease` has them");
+const _: () = assert!(LOCKED == 1 && PARKED | TAIL == !0xffff, "as `CheapRelease` has them");
 
 /// Disables stealing, and makes the count odd and so the lowest byte nonzero.
 const DISABLED: u32 = NO_STEALING | STEAL;
@@ -75,7 +78,6 @@ impl LockWord {
     }
 
     /// The bits of the word.
-    #[cfg(test)]
     pub(crate) const fn bits(self) -> u32 {
         self.0
     }
@@ -111,13 +113,22 @@ impl LockWord {
     /// For whom a free lock is reserved, if it is reserved for its queue head: a value that stays
     /// the same while newcomers come and go.
     pub(crate) const fn reservation(self) -> Option<u32> {
-        if self.is_locked() || self.admits_newcomers() { None } else { Some(self.0 & !TAIL) }
+        if self.is_locked() || self.admits_newcomers() {
+            None
+        } else {
+            Some(self.0 & !(TAIL | PARKED))
+        }
     }
 
-    /// A waiter takes a lock that is reserved for its queue head in vain:
-    /// `(t,1,h,n,0) -> (t,1,h,n+1,1)`. A full count stays full.
+    /// A waiter takes a lock that is reserved for its queue head in vain: until the head is back,
+    /// it is passed freely.
     pub(crate) const fn taken_past_reservation(self) -> Self {
-        if self.0 & STEALS == STEALS { Self(self.0 | LOCKED) } else { self.counted() }
+        Self(self.0 & !(STEALS | NO_STEALING) | ABSENT | LOCKED)
+    }
+
+    /// Whether the queue head has been passed because it did not come.
+    pub(crate) const fn is_head_absent(self) -> bool {
+        self.0 & ABSENT != 0
     }
 
     /// A newcomer takes the lock past the queue: `(..,n,0) -> (..,n+1,1)`.
@@ -140,7 +151,9 @@ impl LockWord {
     /// passed.
     #[inline(always)]
     pub(crate) const fn admits_newcomers(self) -> bool {
-        !self.has_queue() || self.0 & NO_STEALING == 0 && self.0 & STEALS != STEALS
+        !self.has_queue()
+            || self.0 & NO_STEALING == 0 && self.0 & STEALS != STEALS
+            || self.is_head_absent()
     }
 
     /// A newcomer takes the lock: `(0,..,0) -> (0,..,1)`, or past the queue
@@ -149,7 +162,7 @@ impl LockWord {
     pub(crate) const fn taken_by_newcomer(self) -> Option<Self> {
         if self.is_locked() || !self.admits_newcomers() {
             None
-        } else if self.has_queue() {
+        } else if self.has_queue() && !self.is_head_absent() {
             Some(self.counted())
         } else {
             Some(Self(self.0 | LOCKED))
@@ -164,6 +177,22 @@ impl LockWord {
         Self(self.0 & !TAIL | me.code() << TAIL_SHIFT | disabled)
     }
 
+    /// The same word, but its next release wakes a waiter that has halted outside the queue.
+    pub(crate) const fn parked(self) -> Self {
+        Self(self.0 | PARKED)
+    }
+
+    /// Whether a waiter may have halted outside the queue, so that a release has to wake one.
+    #[inline(always)]
+    pub(crate) const fn has_parked(self) -> bool {
+        self.0 & PARKED != 0
+    }
+
+    /// Whether a release sees that there are waiters, however cheap it is.
+    pub(crate) const fn has_waiters(self) -> bool {
+        self.0 & (PARKED | TAIL) != 0
+    }
+
     /// The queue head takes the lock and leaves: `(t,..,n,0) -> (t,..,0,1)`, or
     /// `(me,..,n,0) -> (0,..,0,1)`. `strict` disables stealing past its successor.
     pub(crate) const fn taken_by_head(self, me: NodeId, strict: bool) -> Self {
@@ -172,7 +201,7 @@ impl LockWord {
 
     /// The queue head leaves: `(t,..,n,l) -> (t,..,0,l)`, or `(me,..,n,l) -> (0,..,0,l)`.
     pub(crate) const fn without_head(self, me: NodeId, strict: bool) -> Self {
-        let kept = self.0 & LOCKED;
+        let kept = self.0 & (LOCKED | PARKED);
         if self.ends_with(me) {
             Self(kept)
         } else {
@@ -194,9 +223,10 @@ impl LockWord {
     /// taken the lock past the queue without counting that. With `fair`, no newcomer passes the
     /// waiters in the queue.
     pub(crate) const fn released(self, fair: bool) -> Self {
-        let strict = fair && self.has_queue();
-        let steal = if self.has_queue() && self.0 & STEALS == 0 { STEAL } else { 0 };
-        Self((self.0 & !LOCKED | if strict { NO_STEALING } else { 0 }) + steal)
+        let strict = fair && self.has_queue() && !self.is_head_absent();
+        let counts = self.has_queue() && !self.is_head_absent() && self.0 & STEALS == 0;
+        let steal = if counts { STEAL } else { 0 };
+        Self((self.0 & !(LOCKED | PARKED) | if strict { NO_STEALING } else { 0 }) + steal)
     }
 }
 
@@ -236,18 +266,20 @@ pub(crate) fn update<W: Atomic<u32>>(
 
 /// What individual read-modify-writes do to a word.
 pub(crate) mod rmw {
-    use super::{DISABLED, HALTED, LOCKED};
+    use super::{ABSENT, DISABLED, HALTED, LOCKED, PARKED};
 
     /// `fetch_sub`: the release, when there is no steal to count. Also a held lock without waiters.
     pub(crate) const RELEASE: u32 = LOCKED;
     /// `fetch_or`: the queue head disables stealing. It makes the count odd.
     pub(crate) const DISABLE_STEALING: u32 = DISABLED;
     /// `fetch_and`: the queue head has come back.
-    pub(crate) const HEAD_IS_BACK: u32 = !HALTED;
+    pub(crate) const HEAD_IS_BACK: u32 = !(HALTED | ABSENT);
     /// `fetch_and`: there are no waiters any more.
     pub(crate) const NO_WAITERS: u32 = LOCKED;
-    /// The bit that a release finds if it has to see to a halted queue head.
-    pub(crate) const SLOW: u32 = HALTED;
+    /// The bits of which a release finds one if it has to wake a waiter.
+    pub(crate) const SLOW: u32 = HALTED | PARKED;
+    /// The bit that a release clears besides `LOCKED`.
+    pub(crate) const WAKES: u32 = PARKED;
 }
 
 #[cfg(test)]
@@ -259,7 +291,7 @@ mod tests {
 
     /// Every possible word with this tail.
     fn words(tail: u32) -> impl Iterator<Item = LockWord> {
-        (0..=u32::from(u16::MAX)).map(move |low| LockWord::new(tail << TAIL_SHIFT | low))
+        (0..1 << TAIL_SHIFT).map(move |low| LockWord::new(tail << TAIL_SHIFT | low))
     }
 
     fn me() -> NodeId {
@@ -270,14 +302,16 @@ mod tests {
     fn newcomers_take_a_free_lock_that_admits_them_and_count() {
         for word in words(0).chain(words(OTHER)) {
             let full = word.steals() == LockWord::STEALS_MAX;
-            let admits = !word.has_queue() || !word.is_stealing_disabled() && !full;
+            let admits =
+                !word.has_queue() || !word.is_stealing_disabled() && !full || word.is_head_absent();
             let Some(taken) = word.taken_by_newcomer() else {
                 assert!(word.is_locked() || !admits, "{:#x}", word.bits());
                 continue;
             };
             assert!(admits && !word.is_locked(), "{:#x}", word.bits());
             let skips = word.bits() & STEALS_LOW == STEALS_LOW;
-            let steal = if word.has_queue() { 1 + u32::from(skips) } else { 0 };
+            let counts = word.has_queue() && !word.is_head_absent();
+            let steal = if counts { 1 + u32::from(skips) } else { 0 };
             assert_eq!(taken.bits(), word.bits() + LOCKED + steal * STEAL, "{:#x}", word.bits());
         }
     }
@@ -286,12 +320,13 @@ mod tests {
     fn a_release_changes_the_count_only_where_a_steal_may_be_missing() {
         for word in words(0).chain(words(OTHER)).filter(|word| word.is_locked()) {
             let after = word.released(false);
-            let missing = u32::from(word.has_queue() && word.steals() == 0);
+            let counts = word.has_queue() && !word.is_head_absent();
+            let missing = u32::from(counts && word.steals() == 0);
             assert_eq!(after.steals(), word.steals() + missing, "{:#x}", word.bits());
-            let others = !(LOCKED | STEALS);
+            let others = !(LOCKED | STEALS | PARKED);
             assert_eq!(after.bits() & others, word.bits() & others);
-            assert!(!after.is_locked());
-            let strict = if word.has_queue() { NO_STEALING } else { 0 };
+            assert!(!after.is_locked() && !after.has_parked());
+            let strict = if counts { NO_STEALING } else { 0 };
             assert_eq!(word.released(true).bits(), after.bits() | strict);
         }
     }
@@ -301,7 +336,7 @@ mod tests {
         for word in words(ME) {
             for left in [word.without_head(me(), true), word.taken_by_head(me(), true)] {
                 assert!(!left.has_queue());
-                let kept = LOCKED;
+                let kept = LOCKED | PARKED;
                 assert_eq!(left.bits() & !kept, 0, "{:#x}", word.bits());
             }
         }
@@ -313,7 +348,7 @@ mod tests {
             for strict in [false, true] {
                 let left = word.taken_by_head(me(), strict);
                 let disabled = if strict { DISABLED } else { 0 };
-                let expected = OTHER << TAIL_SHIFT | disabled | LOCKED;
+                let expected = OTHER << TAIL_SHIFT | disabled | LOCKED | word.bits() & PARKED;
                 assert_eq!(left.bits(), expected, "{:#x}", word.bits());
             }
         }
@@ -344,7 +379,9 @@ mod tests {
         let skipped = LockWord::STEALS_MAX >> 7;
         assert_eq!(steals, LockWord::STEALS_MAX - skipped);
         let counted = |word: &LockWord| word.steals() == 0 || word.bits() & STEALS_LOW != 0;
-        let open = words(OTHER).filter(|word| !word.is_locked() && !word.is_stealing_disabled());
+        let open = words(OTHER)
+            .filter(|word| !word.is_locked() && !word.is_stealing_disabled())
+            .filter(|word| !word.is_head_absent());
         for word in open.filter(counted) {
             for new in [
                 LockWord::new(word.bits() | rmw::DISABLE_STEALING),

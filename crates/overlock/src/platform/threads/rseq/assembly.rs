@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The sequences, in assembly.
 
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use core::sync::atomic::{AtomicU16, AtomicU32};
 
 use super::super::syscall::syscall;
@@ -156,7 +156,8 @@ pub(crate) fn add_half(cell: &AtomicU16, n: u16, unless: u16) -> bool {
 pub(crate) fn set_lowest_bit(cell: &AtomicU32) -> bool {
     if ARMED.load(Relaxed) == 0 {
         // The release will be a locked access to the whole word, so this must be one, too.
-        return false;
+        // ORDERING: Acquire, for the caller (O1).
+        return cell.compare_exchange(0, 1, Acquire, Relaxed).is_ok();
     }
     // ORDERING: a locked instruction is a full fence, so the next release looks at the upper
     // half after it (Q7). Both blocks of assembly may access memory, since neither has `nomem`,
