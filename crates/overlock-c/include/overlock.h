@@ -314,7 +314,7 @@ OL_INLINE void ol_queued_unlock(ol_queued_t *lock)
         ol_queued_unlock_slow(lock, before);
 }
 
-/* The ticket lock: first come, first served, among the first 16,383 threads of a process. It has no
+/* The ticket lock: first come, first served, among the first 8,191 threads of a process. It has no
  * timed acquisition, because a ticket can't be handed back. */
 OL_INLINE OL_CHECKED int ol_ticket_trylock(ol_ticket_t *lock)
 {

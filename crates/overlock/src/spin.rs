@@ -8,12 +8,7 @@
 
 use crate::platform::Platform;
 
-/// Whether a CPU that waits may yield its processor: not to a stranger.
-pub(crate) fn may_yield<P: Platform>() -> bool {
-    P::YIELDS && P::waits() && !P::has_strangers()
-}
-
-/// A spin loop with a budget. Time that passes while the CPU has yielded is not charged to it.
+/// A spin loop with a budget.
 #[derive(Debug)]
 pub(crate) struct Spin {
     left_ns: u64,
@@ -60,11 +55,5 @@ impl Spin {
     #[inline]
     pub(crate) fn has_read_clock(&self) -> bool {
         self.pauses == 0
-    }
-
-    /// Yields the processor. The time until the next pause does not count.
-    pub(crate) fn yield_now<P: Platform>(&mut self) {
-        P::yield_now();
-        self.since_ns = Some(P::now_ns());
     }
 }

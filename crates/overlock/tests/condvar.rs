@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use overlock::platform::{Native, Shared, Threads};
-use overlock::{Mutex, RawCondvar, RawLock, TestAndSet, ThreadCondvar, ThreadMutex};
+use overlock::{Mutex, Queued, RawCondvar, RawLock, TestAndSet, ThreadCondvar, ThreadMutex};
 
 /// Ends a test that hangs.
 fn watched() {
@@ -136,10 +136,10 @@ fn a_signal_ends_no_wait() {
 #[test]
 fn waits_given_up_elsewhere_leave_a_wait_that_waits() {
     watched();
-    let locks = [const { ThreadMutex::new(()) }; 4];
+    let locks = [const { Mutex::<(), Queued<Threads>>::new(()) }; 4];
     let monitor = Monitor::new();
     thread::scope(|scope| {
-        let held: Vec<_> = locks.iter().map(ThreadMutex::lock).collect();
+        let held: Vec<_> = locks.iter().map(Mutex::lock).collect();
         for lock in &locks {
             scope.spawn(|| drop(lock.lock()));
         }
@@ -149,7 +149,7 @@ fn waits_given_up_elsewhere_leave_a_wait_that_waits() {
                 assert!(lock.try_lock_for(Duration::from_millis(2)).is_none());
             }
             // It would return as notified.
-            assert!(!monitor.wait_once(Duration::from_millis(20)));
+            assert!(!monitor.wait_once(Duration::from_millis(5)));
             assert!(monitor.wait_once(LONG));
         });
         monitor.has(1);

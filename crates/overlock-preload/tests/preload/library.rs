@@ -449,7 +449,7 @@ fn a_library_with_c11s_names_keeps_its_own_locks() {
     }
 }
 
-/// What few threads need, and not what 16,383 would.
+/// What few threads need, and not what 8,191 would.
 #[test]
 fn the_library_takes_little_memory() {
     let program = program("locked_memory.c");

@@ -9,7 +9,7 @@
 //! | P4 | Waking an address that has no waiters returns 0. |
 //! | P5 | `sched_yield` ([`yields`]). |
 //! | P6 | The processor's pause instruction. |
-//! | P7, P8 | A slot for each live thread, taken on its first contended lock operation and returned when the thread has exited ([`registry`]). 16,383 slots; a thread beyond that has no number, spins and naps. |
+//! | P7, P8 | A slot for each live thread, taken on its first contended lock operation and returned when the thread has exited ([`registry`]). 8,191 slots; a thread beyond that has no number, spins and naps. |
 //! | P9 | `CLOCK_MONOTONIC` ([`clock`]). |
 //! | P10 | [`Threads::set_waiting`] switches waiting off. |
 //! | P11 | Restartable sequences, cut off by `membarrier`, where the system has both ([`rseq`]). |

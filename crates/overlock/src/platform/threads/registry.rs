@@ -7,7 +7,7 @@
 //! destructors run after all C++ and Rust thread-local destructors, and may themselves perform lock
 //! operations, which take a new number and set the key again. POSIX repeats the destructors, but at
 //! most `PTHREAD_DESTRUCTOR_ITERATIONS` times: a thread that locks even later keeps its number for
-//! ever, which costs one of 16,383.
+//! ever, which costs one of 8,191.
 //!
 //! After `fork` the child has one thread, with the number it had. The others are gone, but their
 //! traces have been copied: they are still in the queues of locks and in the table of waiters. The
