@@ -20,7 +20,7 @@ fn is_reachable(name: &str, event: Event) -> bool {
     use Event::{
         LockNoNode, LockQueued, LockSlowpath, LockTimeout, LockUseNode2, LockUseNode3,
         LockUseNode4, PvHashFull, PvKickUnlock, PvKickWake, PvLockStealing, PvSpuriousWakeup,
-        PvWaitAgain, PvWaitHead, PvWaitNode, PvYield,
+        PvWaitAgain, PvWaitHead, PvWaitNode,
     };
     let queueing =
         [LockUseNode2, LockUseNode3, LockUseNode4, LockNoNode, LockQueued, PvLockStealing];
@@ -54,8 +54,9 @@ fn is_reachable(name: &str, event: Event) -> bool {
             "queued" | "hybrid" if native => queueing.contains(&event) || event == LockTimeout,
             queue => {
                 let reached = [&queueing[..], &halts, &wakes, &[LockTimeout, PvWaitHead]].concat();
-                let yields = queue == "hybrid" && name.starts_with("cheap-");
-                reached.contains(&event) || yields && event == PvYield
+                // There, waiters outside the queue halt on the word and need no node.
+                let rare = queue == "hybrid" && name.starts_with("cheap-");
+                reached.contains(&event) && !(rare && event == LockUseNode4)
             }
         }
 }
