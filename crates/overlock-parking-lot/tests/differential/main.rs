@@ -73,7 +73,8 @@ fn search(cast: &Cast, programs: u64, mut new: impl FnMut() -> Box<dyn Machine>)
             }
         }
     }
-    assert!(determined * 2 > all, "{determined} of {all} steps had one outcome");
+    // Of few programs it is a matter of chance.
+    assert!(all < 400 || determined * 2 > all, "{determined} of {all} steps had one outcome");
     None
 }
 
