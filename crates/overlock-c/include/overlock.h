@@ -197,7 +197,8 @@ OL_INLINE bool ol_detail_try_take(uint32_t *word, uint32_t take)
     return __atomic_load_n(word, __ATOMIC_RELAXED) == 0 && ol_detail_take(word, take);
 }
 
-/* Clears `take` and the mark of sleeping waiters in the word of a held lock and returns the word before. If no thread holds the lock, it reports
+/* Clears `take` and the mark of sleeping waiters in the word of a held lock and returns the word before. If no thread
+ * holds the lock, it reports
  * that, changes nothing and returns 0. The first guess is a lock without waiters, because to load a word
  * that a locked instruction has just written costs a third of an uncontended pair.
  * ORDERING, here and below: every release is Release, with the Acquire of the next acquisition. */

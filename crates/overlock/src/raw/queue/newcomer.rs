@@ -5,7 +5,8 @@
 //! in the word). It spins for a moment, then marks the word `PARKED` and halts on it; a release
 //! clears the mark and wakes one such waiter, which spins again. So as long as nobody waits for
 //! long, the lock is a test-and-set lock: no waiter is next by right, and none that sleeps is
-//! waited for. A waiter that has waited for [`Costs::outside_wakes`] joins the queue when it is next
+//! waited for. A waiter that has waited for [`Costs::outside_wakes`] joins the queue when it is
+//! next
 //! awake.
 //!
 //! # The mark
@@ -21,7 +22,8 @@
 //!
 //! # A reservation in vain
 //!
-//! No release ends a wait for a lock that is free, but reserved for its queue head. So a waiter that
+//! No release ends a wait for a lock that is free, but reserved for its queue head. So a waiter
+//! that
 //! halts meanwhile wakes up by itself, and passes a head that has not come for some milliseconds
 //! ([`Costs::reserved_ns`]). From then on the head is passed freely, until it is back: others pay
 //! for a waiter that was stopped once, and not once for each acquisition.
@@ -32,23 +34,13 @@
 use core::sync::atomic::Ordering::{AcqRel, Acquire};
 
 use super::pace::Pace;
+use super::wait::Outside;
 use super::{Order, QueueLock};
 use crate::counters::{Class, Event};
 use crate::park;
 use crate::platform::{CheapRelease, Platform};
 use crate::raw::word::queue::{LockWord, cas, update};
 use crate::waiters::NAP_NS;
-
-/// How a wait outside the queue ended.
-#[must_use]
-pub(super) enum Outside {
-    /// With the lock.
-    Took,
-    /// The deadline passed first.
-    Late,
-    /// It has lasted for long enough to join the queue.
-    Waited,
-}
 
 /// What a waiter that is about to halt outside the queue has done.
 enum Marked {

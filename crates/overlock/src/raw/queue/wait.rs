@@ -39,6 +39,17 @@ use crate::raw::word::queue::rmw;
 use crate::slot::NodeState;
 use crate::waiters;
 
+/// How a wait outside the queue ended.
+#[must_use]
+pub(super) enum Outside {
+    /// With the lock.
+    Took,
+    /// The deadline passed first.
+    Late,
+    /// It has lasted for long enough to join the queue.
+    Waited,
+}
+
 /// How a wait behind others ended.
 #[must_use]
 pub(super) enum Waited<'a, P: Platform, O: Order, C: Class> {
