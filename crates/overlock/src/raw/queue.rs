@@ -117,25 +117,16 @@
 //!
 //! | site | operation | order | pairs with |
 //! |---|---|---|---|
-//! | O1 | every CAS that takes the lock | Acquire (AcqRel on the way into the queue) | O2: the
-//! critical sections are ordered. On machines with separate acquire and release accesses nothing
-//! stronger is emitted (S3) |
+//! | O1 | every CAS that takes the lock | Acquire (AcqRel on the way into the queue) | O2: the critical sections are ordered. On machines with separate acquire and release accesses nothing stronger is emitted (S3) |
 //! | O2 | the release: CAS or cheap release | Release | O1 |
-//! | O3 | setting `PARKED` | Release | the fence in `park.rs`: the table entry is visible to a
-//! release that sees the bit |
-//! | Q-O1 | tail CAS in `enqueue` | AcqRel | itself: the predecessor has initialised its node
-//! before the successor links to it; and Q-O7 |
-//! | Q-O2 | `next` swap, by successor and by predecessor | AcqRel; Release by a predecessor that
-//! leaves | itself: the successor's node is initialised before it is promoted past a waiter that
-//! gave up; and every CPU that can reach a node is done with it before it is released |
-//! | Q-O3 | setting `HALTED` in the word, by the queue head | Release | Q-O4: the table entry, and
-//! `HEAD_HALTED`, are visible to a release that sees the bit |
+//! | O3 | setting `PARKED` | Release | the fence in `park.rs`: the table entry is visible to a release that sees the bit |
+//! | Q-O1 | tail CAS in `enqueue` | AcqRel | itself: the predecessor has initialised its node before the successor links to it; and Q-O7 |
+//! | Q-O2 | `next` swap, by successor and by predecessor | AcqRel; Release by a predecessor that leaves | itself: the successor's node is initialised before it is promoted past a waiter that gave up; and every CPU that can reach a node is done with it before it is released |
+//! | Q-O3 | setting `HALTED` in the word, by the queue head | Release | Q-O4: the table entry, and `HEAD_HALTED`, are visible to a release that sees the bit |
 //! | Q-O4 | fence after a release that saw `HALTED` | Acquire | Q-O3 |
-//! | Q-O5 | promotion, asleep | Release | Q-O6: the entry and the bit exist before their owner
-//! removes them |
+//! | Q-O5 | promotion, asleep | Release | Q-O6: the entry and the bit exist before their owner removes them |
 //! | Q-O6 | waiter's read of `HEAD_HALTED`, `KICKED` | Acquire | Q-O5 |
-//! | Q-O7 | the CAS by which the head leaves the queue, with the lock or without | Acquire | Q-O1:
-//! a tail that names another was written after the successor had initialised its node |
+//! | Q-O7 | the CAS by which the head leaves the queue, with the lock or without | Acquire | Q-O1: a tail that names another was written after the successor had initialised its node |
 //!
 //! Only read-modify-writes change the word (to memory, a cheap release is one), so each continues
 //! the release sequences of those before it. Q-O7 synchronises with the successor's tail CAS
