@@ -28,7 +28,6 @@ default = ["serde"]
 serde = []
 "#;
 
-/// Our crate.
 const NAME: &str = "overlock-parking-lot";
 
 /// The source files of `parking_lot` that contain tests.

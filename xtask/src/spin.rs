@@ -14,7 +14,6 @@ use crate::target;
 /// What is fetched: the version of `spin` whose tests run.
 const FETCHED: &str = "spin = \"=0.10.1\"\n";
 
-/// Our crate.
 const NAME: &str = "overlock-spin";
 
 /// The source files of `spin` that contain tests, and the module in which each stands.

@@ -14,7 +14,6 @@ use anyhow::{Context, Result, ensure};
 use crate::parking_lot::package;
 use crate::{root, run, target};
 
-/// A bare machine.
 const NONE: &str = "x86_64-unknown-none";
 /// Programs of this machine's kernel with addresses of 32 bits, which need no libraries to link.
 const RUNS: &str = "i686-unknown-linux-musl";

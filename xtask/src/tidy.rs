@@ -10,7 +10,6 @@ use anyhow::{Context, Result};
 mod circles;
 mod names;
 
-/// A tracked text file.
 struct File {
     path: String,
     text: String,

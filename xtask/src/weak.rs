@@ -28,7 +28,6 @@ const TARGET: &str = "aarch64-unknown-linux-gnu";
 enum Outcome {
     Passed,
     Failed,
-    /// Skipped, for this reason.
     Skipped(String),
 }
 

@@ -135,7 +135,6 @@ pub fn tsc_is_trusted() -> bool {
         && std::fs::read_to_string(SOURCE).is_ok_and(|source| source.trim() == "tsc")
 }
 
-/// The time stamp counter.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 #[must_use]

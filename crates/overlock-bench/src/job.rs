@@ -53,11 +53,9 @@ pub struct Job {
     pub contention: Option<f64>,
     /// The lock's name, as in rows.
     pub lock: String,
-    /// The yield policy.
     pub policy: String,
     /// How vCPUs that read the PM timer share it; it matters only where the workload reads it.
     pub timer: PmTimerRule,
-    /// Threads or vCPUs.
     pub cpus: u32,
     /// What all points of an experiment have in common.
     pub host: Host,

@@ -48,9 +48,7 @@ pub type Tell<'a> = &'a mut dyn FnMut(&str, u64);
 /// One check that a world has made of itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SelfCheck {
-    /// What is checked.
     pub what: String,
-    /// Whether it holds.
     pub fine: bool,
     /// What was found; can be empty.
     pub found: String,
@@ -59,15 +57,12 @@ pub struct SelfCheck {
 /// What a world tells while it checks itself.
 #[derive(Clone, Copy, Debug)]
 pub enum Heard<'a> {
-    /// What it does now.
     Progress(&'a str),
     /// A check that has ended.
     Check(&'a SelfCheck),
 }
 
-/// Somewhere to run jobs.
 pub trait World {
-    /// The name in rows.
     fn name(&self) -> &'static str;
 
     /// A description for people: `2 pCPUs of /dev/kvm`.

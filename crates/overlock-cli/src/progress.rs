@@ -86,7 +86,6 @@ impl Progress {
         self.bar.inc_length(steps);
     }
 
-    /// Completes one step.
     pub(crate) fn step(&self) {
         self.pace.lock().unwrap_or_else(PoisonError::into_inner).step(Instant::now());
         self.bar.inc(1);

@@ -75,9 +75,7 @@ pub struct Child {
     pub(crate) pidfd: OwnedFd,
     /// Its pipes, for those of its standard streams that are piped.
     pub stdin: Option<ChildStdin>,
-    /// As `stdin`.
     pub stdout: Option<ChildStdout>,
-    /// As `stdin`.
     pub stderr: Option<ChildStderr>,
     started: Instant,
     /// Absent if the child is free.

@@ -146,7 +146,6 @@ pub struct Counted {
 /// The counters of one process, or of all that came after the last free place.
 #[derive(Clone, Debug)]
 pub struct Counts {
-    /// Its number.
     pub pid: u32,
     /// More than 1 if it is not one process.
     pub processes: usize,

@@ -18,7 +18,6 @@ const LOOK: Duration = Duration::from_millis(50);
 pub enum Finished {
     /// It has ended by itself, or by a signal that it got.
     Exited {
-        /// How it ended.
         exit: Exit,
         /// What it said on standard output, if that was piped.
         stdout: Vec<u8>,

@@ -16,10 +16,8 @@ use std::time::{Duration, Instant};
 /// After this time of reading, the user learns what is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What each run reads.
 #[derive(Debug)]
 pub enum Input {
-    /// An empty file.
     Nothing,
     /// This file, from this byte on.
     File(OwnedFd, u64),

@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 /// How long killed processes may take to end.
 const DYING: Duration = Duration::from_secs(10);
 
-/// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// By itself, with this code.
@@ -78,16 +77,13 @@ pub(crate) fn kill_rest(group: i32) -> Vec<String> {
 /// A process whose parent has ended, so that it is our child now.
 #[derive(Debug)]
 pub struct Orphan {
-    /// Its number.
     pub pid: i32,
-    /// Its file.
     pub name: String,
     group: i32,
     is_zombie: bool,
 }
 
 impl Orphan {
-    /// Sends it a signal.
     pub fn signal(&self, signal: i32) {
         // SAFETY: takes two integers and touches no memory.
         unsafe { libc::kill(self.pid, signal) };

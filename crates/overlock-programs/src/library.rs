@@ -33,7 +33,6 @@ const UNSAFE: [u8; 3] = [b' ', b':', b'$'];
 
 #[derive(Debug)]
 pub struct Library {
-    /// Its file.
     pub path: PathBuf,
     /// Whether it is a build for debugging, which is slower.
     pub is_debug: bool,

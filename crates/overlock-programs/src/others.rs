@@ -18,13 +18,11 @@ use std::time::{Duration, Instant};
 
 /// The first time between two readings; the next is a half longer, ...
 const FIRST: Duration = Duration::from_millis(2);
-/// ... up to this.
 const LAST: Duration = Duration::from_secs(2);
 
 /// How many words of scripts are looked at.
 const MOST_WORDS: usize = 500;
 
-/// A process, from `/proc/PID/stat`.
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) pid: i32,
@@ -47,7 +45,6 @@ impl Process {
     }
 }
 
-/// Lists all processes.
 pub(crate) fn processes() -> Vec<Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let stats = entries.filter_map(|entry| {

@@ -36,7 +36,6 @@ const FAILED: i32 = 2;
 /// A program, and all that it is to be started with.
 #[derive(Debug)]
 pub struct Launch {
-    /// Its file.
     pub program: PathBuf,
     /// Its arguments, without its name.
     pub args: Vec<OsString>,
@@ -44,7 +43,6 @@ pub struct Launch {
     pub variables: Vec<(OsString, Option<OsString>)>,
     /// Whether it leads a process group of its own, and dies with this process.
     pub own_group: bool,
-    /// A descriptor to inherit.
     pub inherit: Option<RawFd>,
     /// Standard input, output and error, if they are not ours.
     pub streams: [Option<File>; 3],
@@ -82,7 +80,6 @@ impl Launch {
         }
     }
 
-    /// Starts the starter.
     fn starter(self, tell: &PipeWriter, wait: &PipeReader) -> io::Result<Child> {
         let mut command = Command::new("/proc/self/exe");
         let [tell, wait] = [tell.as_raw_fd(), wait.as_raw_fd()];

@@ -17,10 +17,8 @@ use std::time::{Duration, Instant};
 /// How often Ctrl-C and the time limit are checked; the end of the program is seen at once.
 const POLL: Duration = Duration::from_millis(100);
 
-/// A good run.
 #[derive(Debug)]
 pub struct Good {
-    /// Its figures.
     pub run: Run,
     /// How often a thread waited for a lock that can be replaced; absent if nothing was counted.
     pub waits: Option<u64>,
@@ -31,11 +29,9 @@ pub struct Good {
 /// The outcome of a run.
 #[derive(Debug)]
 pub enum Trial {
-    /// With what was measured.
     Good(Box<Good>),
     /// The sentence explains what went wrong.
     Bad(String),
-    /// By Ctrl-C.
     Interrupted,
 }
 

@@ -14,7 +14,6 @@ pub struct Accounts {
     pub halted_ns: u64,
     /// How many times it halted.
     pub halts: u64,
-    /// Kicks sent.
     pub kicks: u64,
     /// Interrupts sent; one that goes to all others counts once.
     pub interrupts: u64,

@@ -107,7 +107,6 @@ pub enum Build {
     Sequential,
     /// As others have published it.
     Published,
-    /// It is not ours.
     Peer,
     /// It is broken on purpose.
     Broken,
@@ -246,7 +245,6 @@ impl Lock {
         READ_WRITE.into_iter().chain(READ_WRITE_PEERS).filter_map(Self::named)
     }
 
-    /// How it is built.
     #[must_use]
     pub fn build(&self) -> Build {
         match (self.built.starts_with(NATIVE), self.paravirtual) {

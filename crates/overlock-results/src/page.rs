@@ -66,7 +66,6 @@ pub fn rows(paths: &[PathBuf]) -> Result<(Vec<Row>, Vec<String>), Error> {
     read::rows(paths).map_err(Error::Twice)
 }
 
-/// Makes the page.
 #[must_use]
 pub fn page(results: &Results, title: Option<&str>) -> String {
     whole::page(results, &group::sections(&results.runs), title).into_string()

@@ -5,13 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{NO_POLICY, PmTimerRule};
 
-/// Whether two figures agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Agreement {
-    /// They do.
     Yes,
-    /// They do not.
     No,
     /// There is no published figure.
     Open,
@@ -31,7 +28,6 @@ pub struct Published {
     /// The rule for the PM timer; by default the first of the factors'.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timer: Option<PmTimerRule>,
-    /// vCPUs.
     pub cpus: u32,
     /// Nanoseconds between critical sections or reads; by default the first value in the factors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,10 +57,8 @@ pub struct Published {
     /// `--check`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pinned: Option<[Agreement; 2]>,
-    /// Why ours may differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// Where it was published.
     pub source: String,
 }
 
@@ -73,16 +67,13 @@ pub struct Published {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Over {
-    /// Another lock.
     #[serde(default)]
     pub lock: Option<String>,
-    /// Another yield policy.
     #[serde(default)]
     pub policy: Option<String>,
     /// Another rule for the PM timer.
     #[serde(default)]
     pub timer: Option<PmTimerRule>,
-    /// Another number of vCPUs.
     #[serde(default)]
     pub cpus: Option<u32>,
     /// Whether every read-modify-write is sequentially consistent; a simulator can charge for that.

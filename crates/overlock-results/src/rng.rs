@@ -51,7 +51,6 @@ impl Rng {
         (top + self.below(top)).min(most)
     }
 
-    /// One of `choices`.
     pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.index(choices.len())]
     }

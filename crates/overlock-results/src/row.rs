@@ -53,7 +53,6 @@ pub enum Row {
     Torture(Torture),
     /// A run of it that went wrong.
     TortureFailure(TortureFailure),
-    /// What `doctor` found.
     Doctor(Doctor),
     /// Any other, as it was written.
     #[serde(untagged)]
@@ -135,7 +134,6 @@ pub struct Head {
     pub version: Option<String>,
     /// The commit it was built from.
     pub commit: Option<String>,
-    /// What was typed.
     pub command: Vec<String>,
     /// The seed of everything that was drawn.
     pub seed: Option<u64>,
@@ -148,7 +146,6 @@ pub struct Head {
 pub struct Machine {
     /// CPUs that the command may use.
     pub cpus: Option<u64>,
-    /// What they call themselves.
     pub cpu_model: Option<String>,
     /// The kernel's release.
     pub kernel: Option<String>,
@@ -233,7 +230,6 @@ pub struct Failure {
     pub lock: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub point: Option<String>,
-    /// What happened.
     pub sentence: String,
 }
 
@@ -308,9 +304,7 @@ pub struct Beside {
     pub experiment: String,
     /// The world of our figure.
     pub world: String,
-    /// vCPUs there.
     pub ours_cpus: u32,
-    /// pCPUs there.
     pub ours_pcpus: u32,
     #[serde(flatten)]
     pub published: Published,
@@ -318,7 +312,6 @@ pub struct Beside {
     pub published_ratio: Option<f64>,
     /// The effect that it shows: its distance from the value without any.
     pub published_effect: Option<f64>,
-    /// Our figure, by rounds.
     pub ours: Interval,
     /// The effect that it shows.
     pub ours_effect: f64,
@@ -342,7 +335,6 @@ pub struct Advice {
     /// Locks that tie with it.
     #[serde(default)]
     pub ties: Vec<String>,
-    /// The same for people.
     pub sentence: String,
 }
 
@@ -359,9 +351,7 @@ pub struct TimelineRow {
     pub world: String,
     pub workload: String,
     pub lock: String,
-    /// The yield policy.
     pub policy: String,
-    /// vCPUs.
     pub cpus: u32,
     pub pcpus: u32,
     /// Nanoseconds of a critical section.
@@ -372,7 +362,6 @@ pub struct TimelineRow {
     pub speed: Option<f64>,
     /// When the recording begins, in nanoseconds of the clock that vCPUs read.
     pub from_ns: u64,
-    /// When it ends.
     pub to_ns: u64,
     /// What each vCPU was doing.
     pub stints: Vec<Stint>,

@@ -17,7 +17,6 @@ pub type Name = Cow<'static, str>;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WaitNs {
-    /// The median.
     pub p50: u64,
     /// The 99th percentile.
     pub p99: u64,
@@ -56,7 +55,6 @@ pub struct Run {
     /// Operations of each CPU.
     #[serde(skip_serializing_if = "is_default")]
     pub ops: Vec<u64>,
-    /// The spread of these.
     #[serde(skip_serializing_if = "is_default")]
     pub ops_per_cpu: Spread,
     /// Jain's index of fairness over operations: 1 if all are equal, 1/n if one CPU did everything.
@@ -81,7 +79,6 @@ pub struct Run {
     /// The CPU time of busy processes beside the run, as a share of what they have alone.
     #[serde(skip_serializing_if = "is_default")]
     pub neighbours: Option<f64>,
-    /// Events inside the lock.
     #[serde(skip_serializing_if = "is_default")]
     pub counters: BTreeMap<Name, u64>,
     /// Updates under the lock that were lost: must be 0.
@@ -200,7 +197,6 @@ pub struct Spent {
     pub kept: f64,
     /// Free and wanted for long: no thread looked.
     pub unseen: f64,
-    /// Wanted by no thread.
     pub unwanted: f64,
     /// Critical sections that a thread has before another gets the lock.
     pub turn: f64,

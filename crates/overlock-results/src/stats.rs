@@ -15,11 +15,8 @@ use serde::{Deserialize, Serialize};
 /// How something was spread over CPUs, vCPUs or threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
-    /// The least.
     pub min: u64,
-    /// The mean.
     pub avg: f64,
-    /// The most.
     pub max: u64,
 }
 

@@ -16,9 +16,7 @@ pub enum Standing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stint {
     pub standing: Standing,
-    /// When it began.
     pub from_ns: u64,
-    /// When it ended.
     pub to_ns: u64,
 }
 

@@ -22,7 +22,6 @@ pub struct Experiment {
     pub about: String,
     /// The source of its set-up, and what was chosen freely.
     pub source: String,
-    /// What the vCPUs do.
     pub workload: Workload,
     /// What is varied. Lists multiply.
     pub factors: Factors,
@@ -129,7 +128,6 @@ pub struct Factors {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Place {
-    /// Threads or vCPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<u32>,
     /// The same as a multiple of the pCPUs.

@@ -28,7 +28,6 @@ pub struct Host {
     pub pause_window_ns: u64,
     /// How often to check whether vCPUs spin, under the same policies; 0 means never.
     pub sample_ns: u64,
-    /// Seconds of a run.
     pub seconds: f64,
     /// How often each point is run.
     pub runs: u16,

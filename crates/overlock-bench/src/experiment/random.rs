@@ -9,7 +9,6 @@ use crate::Shape;
 use overlock_results::Lengths;
 use overlock_results::{Rng, seed_of};
 
-/// What is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Point {
     pub(super) cpus: u32,

@@ -6,7 +6,6 @@ use std::io;
 /// What kept a run from being made.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The system refused something.
     #[error("could not {attempt}: {source}")]
     System {
         attempt: &'static str,

@@ -38,10 +38,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Pairs timed at a stretch: about 50 µs, far below a scheduler tick.
 const PAIRS: u32 = 4_000;
 
-/// How a run ended.
 #[derive(Debug)]
 pub enum Ended<T> {
-    /// With a result.
     Well(T),
     /// The lock's own fault: the sentence explains it.
     Badly(String),

@@ -23,7 +23,6 @@ pub(crate) struct Neighbours {
 }
 
 impl Neighbours {
-    /// Starts `count` busy processes.
     pub(crate) fn start(count: u32) -> Result<Self, RunError> {
         let mut processes = Vec::new();
         for _ in 0..count {

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 pub struct RunSpec {
     /// The lock, by its name.
     pub lock: String,
-    /// How many threads compete.
     pub threads: usize,
     /// What they use the lock for.
     pub task: Task,

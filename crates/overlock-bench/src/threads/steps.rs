@@ -67,9 +67,7 @@ pub struct Mix {
     pub cs_links: f64,
     /// The mean of the pauses after them.
     pub ncs_links: f64,
-    /// How both are spread.
     pub lengths: Lengths,
-    /// The number of locks.
     pub cells: u32,
     /// The percentage of operations that only read.
     pub read_percent: u8,

@@ -25,7 +25,6 @@ mod read_write;
 /// Where a lock comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// This library.
     Ours,
     /// Another library, or the system.
     Peer,
@@ -41,7 +40,6 @@ type Runs = fn(&RunSpec) -> io::Result<Run>;
 pub struct Entry {
     /// Its name, as users and records know it.
     pub name: &'static str,
-    /// Where it comes from.
     pub origin: Origin,
     pub(crate) run: Runs,
     /// The same with event counters compiled in, if the lock has any.

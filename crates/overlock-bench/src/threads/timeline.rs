@@ -37,7 +37,6 @@ const STOPPED_NS: f64 = 20_000.0;
 /// The number of operations that all threads together can log: 48 MB.
 const CAPACITY: usize = 3 << 19;
 
-/// Not stamped yet.
 const NEVER: u64 = u64::MAX;
 
 /// One operation; only the writer accesses its fields until it has finished, then the reader does.
@@ -117,7 +116,6 @@ impl Writer<'_> {
     }
 }
 
-/// An [`Entry`] after reading.
 #[derive(Clone, Copy, Debug)]
 struct Operation {
     asked: u64,
@@ -186,7 +184,6 @@ fn sum(mut operations: Vec<Operation>, begin: u64, end: u64, scale: Scale) -> Sp
     ticks.spent(sections as f64 / turns.max(1) as f64)
 }
 
-/// Sums in ticks.
 #[derive(Debug, Default)]
 struct Ticks {
     begin: u64,

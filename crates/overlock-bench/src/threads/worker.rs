@@ -81,7 +81,6 @@ impl<S: Subject> Cell<S> {
 
 /// What threads share under one lock.
 trait Place: Send + Sync + 'static {
-    /// Whether some only read.
     fn shares(&self) -> bool {
         false
     }
@@ -225,7 +224,6 @@ const PLAIN: u8 = 0;
 const SAMPLED: u8 = 1;
 const LOGGED: u8 = 2;
 
-/// One thread at work.
 struct Worker<'a> {
     record: &'a Record,
     signal: &'a Signal,

@@ -16,7 +16,6 @@ pub const PUBLISHED_CPUS: u32 = 128;
 
 /// Something to do with a lock whose type is known only by its name.
 pub trait UseLock {
-    /// The result.
     type Output;
     /// Does it with locks of type `L`.
     fn with<L: ConstLock + 'static>(self) -> Self::Output;
@@ -30,7 +29,6 @@ pub trait MoreLocks {
     fn with<W: Verbs, U: UseLock>(name: &str, user: U) -> Option<U::Output>;
 }
 
-/// No locks.
 #[derive(Clone, Copy, Debug)]
 pub struct NoMore;
 

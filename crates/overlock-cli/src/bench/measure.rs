@@ -13,7 +13,6 @@ use overlock_bench::{Failed, Job, World};
 use overlock_results::judge::explain;
 use overlock_results::row::{Failure, Pair, Point, Row, relate};
 
-/// What was found out.
 #[derive(Debug, Default)]
 pub(super) struct Measured {
     pub(super) points: Vec<Point>,

@@ -192,7 +192,6 @@ pub(super) fn fitted(
     Ok(fitted)
 }
 
-/// Prints experiments as files.
 pub(super) fn print(experiments: &[Experiment]) -> Result<Outcome> {
     for experiment in experiments {
         let text = toml::to_string(experiment).context("an experiment is always a file")?;

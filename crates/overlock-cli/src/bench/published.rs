@@ -26,7 +26,6 @@ fn name(agreement: Agreement) -> String {
     .into()
 }
 
-/// Describes what is compared.
 fn what(published: &Published) -> String {
     let Published { lock, policy, timer, figure, think_ns, .. } = published;
     let mut own = vec![timer.map_or_else(|| lock.clone(), |timer| timer.name().to_owned())];

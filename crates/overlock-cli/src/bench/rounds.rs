@@ -18,7 +18,6 @@ use overlock_results::row::Failure;
 use overlock_results::stats::median;
 use overlock_results::{Run, seed_of};
 
-/// A measurement under way.
 pub(super) struct Rounds<'a> {
     pub(super) world: &'a dyn World,
     seed: u64,

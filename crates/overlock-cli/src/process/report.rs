@@ -16,7 +16,6 @@ use overlock_results::stats;
 /// Results that vary by more than this are reported as doubtful.
 const SPREAD_LIMIT: f64 = 0.15;
 
-/// Everything that is known.
 pub(super) struct Report<'a> {
     pub(super) args: &'a CompareArgs,
     pub(super) target: &'a Target,
@@ -24,7 +23,6 @@ pub(super) struct Report<'a> {
     pub(super) waits: &'a Waits,
     /// Locks that were left out.
     pub(super) beaten: Vec<&'a str>,
-    /// The best first.
     pub(super) points: &'a [Point],
 }
 

@@ -37,7 +37,6 @@ pub(super) struct Series {
     pub(super) beaten: bool,
 }
 
-/// A comparison under way.
 pub(super) struct Rounds<'a> {
     pub(super) args: &'a CompareArgs,
     pub(super) rules: Rules,

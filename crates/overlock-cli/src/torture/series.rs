@@ -25,7 +25,6 @@ impl Series {
         Series { subject, row, faults, events: [0; Event::ALL.len()], virtual_ns: 0, spent }
     }
 
-    /// Adds a run.
     pub(super) fn add(&mut self, plan: FaultPlan, report: &Report) {
         self.row.runs += 1;
         self.row.injections +=

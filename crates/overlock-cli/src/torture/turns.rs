@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 /// How long one lock is tortured before the next one's turn.
 const TURN: Duration = Duration::from_millis(100);
 
-/// A torture under way.
 pub(super) struct Torture<'a> {
     args: &'a TortureArgs,
     began: Instant,

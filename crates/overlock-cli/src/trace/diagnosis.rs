@@ -247,7 +247,6 @@ fn during(state: State) -> &'static str {
     }
 }
 
-/// Says what to do.
 pub(super) fn advice(found: &Findings) -> String {
     let lock = worst_of(found, Class::Lock);
     let place = &lock.place;

@@ -12,7 +12,6 @@ use overlock_trace::{Class, Cure, Facts, Finding, Findings, Kind, Loop};
 use super::diagnosis::{advice, diagnosis};
 use super::show::text;
 
-/// What was said.
 fn kept(name: &str) -> String {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tables");
     std::fs::read_to_string(format!("{folder}/{name}.txt")).unwrap()

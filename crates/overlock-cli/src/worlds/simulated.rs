@@ -17,7 +17,6 @@ use task::Task;
 
 pub(crate) use pool::obey;
 
-/// See the [module documentation](self).
 pub(super) struct Simulated {
     simulator: Simulator,
     options: Options,

@@ -9,7 +9,6 @@ use crate::units::{count, three, time};
 pub enum Unit {
     /// Three figures with k, M or G.
     Count,
-    /// Three figures.
     Ratio,
     /// A duration; the number is in nanoseconds.
     Time,
@@ -24,7 +23,6 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Writes a number.
     #[must_use]
     pub fn show(self, value: f64) -> String {
         match self {

@@ -43,11 +43,9 @@ pub fn score(figure: f64, jain: f64, longest_stall_ns: f64) -> f64 {
 /// A lock in the running.
 #[derive(Clone, Debug)]
 pub struct Candidate<'a> {
-    /// Its name.
     pub lock: &'a str,
     /// Whether it lets no thread wait for ever.
     pub cannot_starve: bool,
-    /// By rounds.
     pub scores: Vec<f64>,
 }
 

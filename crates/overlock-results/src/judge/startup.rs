@@ -18,7 +18,6 @@ pub fn cost(points: &[Point]) -> Option<StartUp> {
     Some(StartUp { seconds: Interval::of(&costs)? })
 }
 
-/// Describes it.
 #[must_use]
 pub fn sentence(startup: &StartUp) -> String {
     let show = |seconds: f64| {

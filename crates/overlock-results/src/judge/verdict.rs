@@ -42,7 +42,6 @@ pub fn choose(points: &[Point], waits: Option<u64>) -> Option<Choice> {
     Some(Choice { lock: lock.map(str::to_owned), sentence, waits, startup })
 }
 
-/// The evidence.
 #[derive(Debug)]
 struct Findings<'a> {
     /// The locks, the best first.

@@ -21,7 +21,6 @@ pub(crate) struct Fairness<'a> {
     sharer: &'static str,
 }
 
-/// One lock.
 #[derive(Debug)]
 struct Bars<'a> {
     name: &'a str,

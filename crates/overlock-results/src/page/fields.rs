@@ -11,7 +11,6 @@ use crate::units::{count, three, time};
 pub(crate) enum Unit {
     /// A number without a unit, or a ratio.
     Plain,
-    /// How many there are.
     Count,
     /// A length of time in nanoseconds.
     Nanos,
@@ -55,7 +54,6 @@ macro_rules! fields {
     };
 }
 
-/// Records of one kind.
 #[derive(Debug)]
 pub(crate) struct Kind {
     name: &'static str,

@@ -22,7 +22,6 @@ pub(crate) struct Overcommit<'a> {
     title: String,
 }
 
-/// One lock.
 #[derive(Debug)]
 struct Line<'a> {
     name: &'a str,

@@ -8,7 +8,6 @@ use crate::page::scale::Scale;
 use crate::stats::Interval;
 use maud::{Markup, html};
 
-/// One chart.
 #[derive(Debug)]
 pub(crate) struct Intervals<'a> {
     pub(crate) title: String,

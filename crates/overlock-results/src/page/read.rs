@@ -17,7 +17,6 @@ const HOPELESS: usize = 5;
 /// All records from one `run` record to the next.
 #[derive(Debug, Default)]
 pub struct Run {
-    /// A, B, C, ...
     pub(crate) name: String,
     pub(crate) file: String,
     /// Absent if the file does not have it.

@@ -20,7 +20,6 @@ const PERCENTILES: [&str; 4] = ["50 %", "99 %", "99.9 %", "longest"];
 /// The shares of waits that are longer than these; none is longer than the longest.
 const LONGER: [f64; 4] = [0.5, 0.01, 0.001, 0.0];
 
-/// One lock.
 #[derive(Debug)]
 struct Curve<'a> {
     name: &'a str,

@@ -31,7 +31,6 @@ const SCRIPT: &str = include_str!("page.js");
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
                       base-uri 'none'; form-action 'none'";
 
-/// The whole page.
 pub(crate) fn page(results: &Results, sections: &[Section<'_>], title: Option<&str>) -> Markup {
     let palette = Palette::of(sections);
     let title = title.unwrap_or("Overlock: what was measured");

@@ -16,11 +16,9 @@ pub struct Torture {
     pub runs: u64,
     /// Runs of a script in which a CPU was taken away at one step.
     pub injections: u64,
-    /// Atomic accesses.
     pub steps: u64,
     pub acquisitions: u64,
     pub virtual_s: f64,
-    /// Real time.
     pub seconds: f64,
     /// The most acquisitions by others that passed a queue head.
     pub longest_bypass: u32,
@@ -30,7 +28,6 @@ pub struct Torture {
     pub crossed_kicks: u64,
     /// How often each fault was injected.
     pub faults: BTreeMap<Name, u64>,
-    /// Events inside the lock.
     pub counters: BTreeMap<Name, u64>,
     pub failed: bool,
 }
@@ -46,9 +43,7 @@ pub struct TortureFailure {
     pub oracle: Name,
     pub at_ns: u64,
     pub cpu: usize,
-    /// What the oracle says.
     pub text: String,
-    /// The last events.
     pub trace: Vec<String>,
     pub hash: u64,
     /// The command that repeats the run.

@@ -20,12 +20,10 @@ pub struct Point {
     /// The workload's name; a program's command.
     pub workload: String,
     pub lock: String,
-    /// The yield policy.
     pub policy: String,
     /// The rule for sharing the PM timer; absent if no vCPU read it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timer: Option<String>,
-    /// Threads or vCPUs.
     pub cpus: Option<u32>,
     /// CPUs or pCPUs that they share.
     pub pcpus: Option<u32>,
@@ -206,7 +204,6 @@ pub struct Point {
     /// Whether more of it is better.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub higher_is_better: Option<bool>,
-    /// Its values.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<Interval>,
     /// The file of the preload library.
@@ -315,7 +312,6 @@ impl Point {
         Interval::of(&self.rounds_over(other, figure))
     }
 
-    /// See [`over`](Self::over).
     pub fn rounds_over(&self, other: &Self, figure: impl Fn(&Run) -> f64) -> Vec<f64> {
         let pairs = self.each(&figure).into_iter().zip(other.each(&figure));
         pairs.filter(|(_, base)| *base > 0.0).map(|(own, base)| own / base).collect()

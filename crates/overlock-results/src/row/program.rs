@@ -27,7 +27,6 @@ pub struct SampleRow {
     pub lock: String,
     /// From 1.
     pub round: usize,
-    /// What was measured.
     #[serde(flatten)]
     pub run: Run,
 }
@@ -44,7 +43,6 @@ pub struct StartUp {
 pub struct Choice {
     /// The lock to use; nothing if that would be a guess.
     pub lock: Option<String>,
-    /// The same for people.
     pub sentence: String,
     /// How often a thread waited for a lock that can be replaced, from a separate run; absent if
     /// the program left no counters.

@@ -40,7 +40,6 @@ impl Histogram {
         count.store(count.load(Relaxed).saturating_add(n), Relaxed);
     }
 
-    /// Adds `parts` up.
     #[must_use]
     pub fn sum<'a>(parts: impl Iterator<Item = &'a Self>) -> Sum {
         let mut counts = vec![0; BUCKETS];

@@ -3,7 +3,6 @@
 
 use super::heap::Heap;
 
-/// Something planned.
 #[derive(Clone, Copy, Debug)]
 enum Plan<E> {
     /// A CPU continues, unless its plans have changed since.
@@ -14,7 +13,6 @@ enum Plan<E> {
     Event(E),
 }
 
-/// Something that is due.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Due<E> {
     Cpu(u32),

@@ -76,7 +76,6 @@ impl<T> Heap<T> {
         self.added
     }
 
-    /// All, in no order.
     pub(super) fn all(&self) -> impl Iterator<Item = &T> {
         self.heap.iter().map(|entry| &entry.what)
     }

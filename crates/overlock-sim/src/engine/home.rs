@@ -14,12 +14,10 @@ pub(super) type Handle = Cell<*const Yielder<(), ()>>;
 pub(crate) struct Home<M> {
     pub(super) machine: Cell<*mut M>,
     pub(super) on_host: Cell<bool>,
-    /// One for each CPU.
     pub(super) handles: Cell<*const Handle>,
 }
 
 impl<M> Home<M> {
-    /// Home of no machine.
     pub(crate) const fn empty() -> Self {
         let (machine, handles) = (Cell::new(ptr::null_mut()), Cell::new(ptr::null()));
         Self { machine, on_host: Cell::new(true), handles }

@@ -16,15 +16,12 @@ use overlock::atomic::{Atomic, ConstAtomic};
 /// What an operation does to its cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// It reads.
     Load,
-    /// It writes without reading.
     Store,
     /// It reads and writes in one step.
     ReadModifyWrite,
 }
 
-/// An access.
 #[derive(Clone, Copy, Debug)]
 pub struct Touch {
     pub(crate) address: usize,
@@ -34,7 +31,6 @@ pub struct Touch {
     pub(crate) site: &'static Location<'static>,
 }
 
-/// What accesses cost.
 pub trait Cost: 'static {
     /// What the observer has to know about the charge.
     type Charged: Copy;
@@ -81,7 +77,6 @@ impl<T: Copy, W> Word<T, W> {
         self.0.get()
     }
 
-    /// Writes without an access.
     pub(crate) fn poke(&self, value: T) {
         self.0.set(value);
     }

@@ -71,7 +71,6 @@ fn assumed(ns: u64, why: &str) -> Figure {
     Figure { ns, source: format!("assumed: {why}") }
 }
 
-/// Measures everything.
 fn costs(lab: &dyn World) -> Result<Costs> {
     let word = AtomicU32::new(0);
     let pause = per_turn(spin_loop);

@@ -54,10 +54,8 @@ struct Transfer {
     seen: u64,
 }
 
-/// One cache line.
 #[derive(Debug)]
 struct Line {
-    /// Who has it now.
     has: Copies,
     /// Who will have it once all transfers are over.
     will: Copies,
@@ -123,7 +121,6 @@ pub struct LineId(pub(crate) u32);
 /// Where a line is when a pCPU wants it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reached {
-    /// In its cache.
     Here,
     /// On its way, until this time.
     Arrives(u64),
@@ -239,7 +236,6 @@ impl Lines {
         self.transfer(line, access, pcpu, now, rng)
     }
 
-    /// Grants a transfer.
     fn transfer(
         &mut self,
         line: LineId,

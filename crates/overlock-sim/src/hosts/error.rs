@@ -9,10 +9,8 @@ pub enum Error {
     /// The host, the experiment or the configuration makes no sense.
     #[error("{0}")]
     Config(String),
-    /// A program panicked.
     #[error("vCPU {vcpu} panicked: {message}")]
     Panicked {
-        /// The vCPU.
         vcpu: u32,
         /// The panic's message.
         message: String,

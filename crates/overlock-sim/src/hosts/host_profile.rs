@@ -19,7 +19,6 @@ pub enum Kind {
     Literature,
 }
 
-/// One figure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
@@ -137,7 +136,6 @@ pub struct HostProfile {
     /// Other load on the host.
     #[serde(default)]
     pub background: Option<Background>,
-    /// The cost of everything.
     pub costs: Costs,
 }
 

@@ -50,10 +50,8 @@ pub(crate) trait Guest {
     fn was_away(&self, vcpu: u32, since_ns: u64, until_ns: u64);
 }
 
-/// One vCPU.
 #[derive(Debug, Default)]
 pub(crate) struct VcpuState {
-    /// Its own clock.
     pub(crate) at: u64,
     /// The pCPU it owns.
     pub(crate) pcpu: Option<u32>,
@@ -68,7 +66,6 @@ pub(crate) struct VcpuState {
     /// Whether it announces that it is in a critical section whose end the host waits for.
     critical: bool,
     yield_wanted: bool,
-    /// When it last halted.
     halted_at: Option<u64>,
     /// How often its pause window has doubled.
     window_doubled: u32,
@@ -90,7 +87,6 @@ pub(crate) struct VcpuState {
 /// What a run counts beyond its records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// How many events happened.
     pub events: u64,
     /// How many times cells were accessed.
     pub accesses: u64,
@@ -132,7 +128,6 @@ const LOOK_EVERY_NS: u64 = 10_000_000;
 /// have to return.
 const CANCELLED_GRACE_NS: u64 = 100_000_000;
 
-/// See the [module documentation](self).
 pub(crate) struct HostMachine<'run> {
     pub(crate) core: Core<Event>,
     pub(crate) costs: Ns,
@@ -158,7 +153,6 @@ pub(crate) struct HostMachine<'run> {
     scheduler: Scheduling,
     /// What the scheduler last asked for; empty between events.
     actions: Vec<Action>,
-    /// vCPUs of a guest.
     guest_vcpus: u32,
     background: Option<Background>,
     /// The times to which the slice timers of the pCPUs are set; 0 means not set.

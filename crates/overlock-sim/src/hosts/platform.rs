@@ -67,7 +67,6 @@ impl Tables {
         Self { waiting: Table::new(vcpus), spinning: Table::new(vcpus) }
     }
 
-    /// Those of the run.
     fn of_run() -> &'static Self {
         with(|m| m.shared).downcast_ref().expect("a run has tables")
     }

@@ -17,7 +17,6 @@ pub trait OtherScheduler: Debug {
     /// Adds to `actions` what follows from an event.
     fn on(&mut self, now: u64, event: Event, actions: &mut Vec<Action>);
 
-    /// Where a vCPU is.
     fn standing(&self, vcpu: u32) -> Standing;
 
     /// The vCPU that has this pCPU.

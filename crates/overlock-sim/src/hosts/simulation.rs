@@ -29,12 +29,10 @@ type RunLock = fn(&Simulation<'_>, &Config<'_>, &Profile, &str) -> Result<Run, E
 pub struct More {
     /// Runs a profile under a lock, which may be one of that program's.
     pub run: RunLock,
-    /// Makes its schedulers.
     pub scheduler: Option<MakeScheduler>,
 }
 
 impl More {
-    /// Nothing.
     pub const NOTHING: Self = Self {
         run: |simulation, config, profile, lock| workload::run(simulation, config, profile, lock),
         scheduler: None,
@@ -44,14 +42,12 @@ impl More {
 /// A host and a seed. Given these, a simulation is a function of the experiment.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// The host.
     pub host: HostProfile,
     /// The seed of all randomness.
     pub seed: u64,
     /// Whether each read-modify-write costs as much as a sequentially consistent one, which shows
     /// what the locks' weaker orderings are worth on the host.
     pub seq_cst: bool,
-    /// What another program adds.
     pub more: More,
 }
 
@@ -204,9 +200,7 @@ impl<P: Program<Simulated>> Guest for Hosted<'_, P> {
 /// A host as a world: each job brings its seed.
 #[derive(Clone, Debug)]
 pub struct Simulator {
-    /// The host.
     pub host: HostProfile,
-    /// What another program adds.
     pub more: More,
 }
 

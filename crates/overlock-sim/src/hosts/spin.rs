@@ -33,9 +33,7 @@ const CLOCKLESS: u32 = 64;
 pub(crate) struct Only {
     /// The address that it loads.
     pub(crate) word: usize,
-    /// What its ordering costs.
     pub(crate) order_ns: u64,
-    /// When it ended.
     pub(crate) done: u64,
 }
 
@@ -83,11 +81,9 @@ pub(crate) struct Loop {
 /// For how long a loop may skip its rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sleep {
-    /// Not at all.
     No,
     /// For so many nanoseconds, a number of whole rounds.
     For(u64),
-    /// Until a line changes.
     UntilChange,
 }
 
@@ -260,7 +256,6 @@ impl Loop {
         Some(asleep)
     }
 
-    /// Whether it sleeps.
     pub(crate) const fn is_asleep(&self) -> bool {
         self.asleep.is_some()
     }

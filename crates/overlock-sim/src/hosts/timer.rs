@@ -19,7 +19,6 @@ use overlock_vcpu::host::pm_timer::{Clock, NoSci, PmTimer, Width};
 use super::machine::calls::{Timed, is_on_host, relax, spend, sync, with};
 use super::platform::OnHost;
 
-/// The device.
 #[derive(Debug)]
 pub(crate) struct Timer {
     rule: Rule,

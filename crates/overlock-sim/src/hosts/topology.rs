@@ -12,13 +12,10 @@ pub(crate) const PCPUS_MAX: u32 = 512;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Topology {
-    /// Sockets.
     pub sockets: u32,
     /// Clusters of a socket: cores that share a last-level cache.
     pub clusters: u32,
-    /// Cores of a cluster.
     pub cores: u32,
-    /// Threads of a core.
     pub threads: u32,
 }
 
@@ -88,7 +85,6 @@ impl Distances {
     }
 }
 
-/// A set of pCPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CpuSet([u64; PCPUS_MAX as usize / 64]);
 

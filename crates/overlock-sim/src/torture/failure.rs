@@ -33,7 +33,6 @@ pub enum Oracle {
 }
 
 impl Oracle {
-    /// The name in records.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Exclusion => "exclusion",
@@ -54,7 +53,6 @@ impl Oracle {
 /// The first thing that went wrong in a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The oracle that noticed.
     pub oracle: Oracle,
     /// When, in virtual nanoseconds since the run began.
     pub at_ns: u64,
@@ -62,7 +60,6 @@ pub struct Failure {
     pub cpu: usize,
     /// The lock, if it concerns one.
     pub lock: Option<usize>,
-    /// What happened.
     pub text: String,
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The faults that a run injects, and has injected, counted by kind.
 
-/// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A CPU was taken away in the middle of an operation.
@@ -12,9 +11,7 @@ pub enum Fault {
     Interrupt,
     /// A halted CPU was woken spuriously.
     Spurious,
-    /// A kick arrived late.
     LateKick,
-    /// A kick arrived twice.
     TwiceKick,
     /// The memory of a lock was freed by its last holder, and used again.
     Freed,
@@ -25,7 +22,6 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// All kinds.
     pub const ALL: [Self; 9] = [
         Self::Away,
         Self::Slice,
@@ -38,7 +34,6 @@ impl Fault {
         Self::Given,
     ];
 
-    /// The name in records.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Away => "away",

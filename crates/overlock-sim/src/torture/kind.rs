@@ -27,7 +27,6 @@ pub(crate) trait LockVerbs {
     fn upgrade(&self, _deadline_ns: Option<u64>) -> bool {
         unreachable!("no read-write lock")
     }
-    /// [`upgrade`](Self::upgrade), without waiting.
     fn try_upgrade(&self) -> bool {
         unreachable!("no read-write lock")
     }
@@ -63,7 +62,6 @@ pub(crate) struct Kind {
 /// What CPUs do with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// They lock it.
     Lock,
     /// It is a value that they share.
     Value,
@@ -77,7 +75,6 @@ pub(crate) enum Role {
 /// documentation and not from their code, so that a mistake there is not repeated here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// Nothing is known.
     Opaque,
     /// `test_and_set.rs`: bit 0 is `LOCKED`.
     Bit,

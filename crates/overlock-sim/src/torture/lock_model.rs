@@ -31,7 +31,6 @@ pub(crate) fn comes_again(old: u32, new: Option<u32>) -> bool {
 /// How far a queue head has got, by its lock's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Head {
-    /// It has not halted.
     Awake,
     /// It is halted for the first time, or has not disabled stealing since.
     Halted,
@@ -51,7 +50,6 @@ pub(crate) struct Waiter {
     pub(crate) ticket: u32,
 }
 
-/// See the [module documentation](self).
 pub(crate) struct LockModel {
     pub(crate) kind: &'static Kind,
     pub(crate) verbs: &'static dyn LockVerbs,
@@ -70,7 +68,6 @@ pub(crate) struct LockModel {
     /// Whether a waiter has given up since the queue was empty. Which waiter is the head can then
     /// not be told exactly.
     pub(crate) gave_up: bool,
-    /// The first word.
     pub(crate) word: u32,
     /// The CPU that took it, and when, according to its word.
     pub(crate) taker: Option<(usize, u64)>,

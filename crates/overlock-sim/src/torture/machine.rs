@@ -93,7 +93,6 @@ impl Op {
     }
 }
 
-/// One CPU.
 #[derive(Debug)]
 pub(crate) struct CpuState {
     pub(crate) status: Status,
@@ -151,7 +150,6 @@ pub(crate) enum Event {
     Audit,
 }
 
-/// What a run counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) steps: u64,
@@ -172,7 +170,6 @@ pub(crate) struct Program {
     pub(crate) handler: fn(level: usize),
 }
 
-/// See the [module documentation](self).
 pub(crate) struct TorturedMachine {
     program: Program,
     /// Whether CPUs can wait on the platform of its locks.
@@ -390,7 +387,6 @@ impl TorturedMachine {
             && site.file().ends_with("queue/kick.rs")
     }
 
-    /// The current CPU.
     pub(crate) fn cpu(&self) -> usize {
         self.core.current as usize
     }

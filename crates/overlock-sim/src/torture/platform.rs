@@ -29,11 +29,8 @@ use crate::torture::machine::wait::{self, Whom};
 
 /// How CPUs wait for each other.
 pub(crate) trait Waiting: Send + Sync + std::fmt::Debug + 'static {
-    /// See [`Platform::WAITS`].
     const WAITS: bool;
-    /// See [`Platform::KICKS_BY_ADDRESS`].
     const BY_ADDRESS: bool = false;
-    /// See [`CheapRelease::EXISTS`].
     const CHEAP: bool = false;
     /// Whether `membarrier` does what it promises.
     const FENCES: bool = true;
@@ -41,12 +38,10 @@ pub(crate) trait Waiting: Send + Sync + std::fmt::Debug + 'static {
     const KICKS: bool = true;
     /// Whether classes of waiters are told apart.
     const CLASSES: bool = true;
-    /// See [`Platform::waits`].
     const ON: bool = Self::WAITS;
     /// See [`Costs::reserved_ns`]. For ever: what ends a reservation breaks the order that oracles
     /// check.
     const RESERVED_NS: u64 = u64::MAX;
-    /// See [`Platform::Word`].
     type Word: Cell32;
 }
 
@@ -74,7 +69,6 @@ pub(crate) struct Classless;
 /// CPUs could halt, but waiting is switched off.
 #[derive(Debug)]
 pub(crate) struct SwitchedOff;
-/// CPUs never halt.
 #[derive(Debug)]
 pub(crate) struct SpinOnly;
 

@@ -34,7 +34,6 @@ pub struct Report {
     pub acquisitions: u64,
     /// Virtual time, in nanoseconds.
     pub virtual_ns: u64,
-    /// The faults injected.
     pub faults: Faults,
     /// Events that the locks reported, in the order of [`Event::ALL`].
     pub events: [u64; Event::ALL.len()],
@@ -50,7 +49,6 @@ pub struct Report {
     pub injected: bool,
     /// A hash of everything that happened.
     pub hash: u64,
-    /// What went wrong.
     pub failure: Option<Failure>,
     /// If something went wrong, the last events before that.
     pub trace: Vec<String>,
@@ -160,7 +158,6 @@ fn task(cpu: usize) {
     }
 }
 
-/// What an interrupt does.
 fn handler(level: usize) {
     if with(|m| m.script.is_some()) {
         perform(Job { lock: level, ..Job::PLAIN });
@@ -234,7 +231,6 @@ fn ask(job: Job) {
     with(|m| m.end_ask(known, begun, answer));
 }
 
-/// Acquires, works, releases.
 fn perform(job: Job) {
     match with(|m| m.locks[job.lock].kind.role) {
         Role::Value => return ask(job),

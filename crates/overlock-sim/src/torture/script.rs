@@ -46,7 +46,6 @@ pub(crate) const ROLES: [&str; 4] = ["holder", "head", "next", "newcomer"];
 /// When each of them arrives, in nanoseconds.
 const ARRIVES_NS: [u64; 4] = [0, 200, 400, 600];
 
-/// See the [module documentation](self).
 #[derive(Debug)]
 pub(crate) struct Script {
     pub(crate) name: &'static str,
@@ -122,10 +121,8 @@ const fn sharing(name: &'static str, holds: [Hold; 4]) -> Script {
     Script { name, hold_ns: 30_000, holds, ..PLAIN }
 }
 
-/// The holder alone.
 const FIRST: [bool; 4] = [true, false, false, false];
 
-/// The newcomer alone.
 const LAST: [bool; 4] = [false, false, false, true];
 
 const R: Hold = Hold::Read;
@@ -139,7 +136,6 @@ const QUEUED: usize = 2;
 const HYBRID: usize = 3;
 const REFRESH: usize = 4;
 
-/// All scripts.
 pub(crate) const SCRIPTS: [Script; 44] = [
     PLAIN,
     Script { name: "halt", hold_ns: 30_000, ..PLAIN },

@@ -101,7 +101,6 @@ impl Subject {
         !self.mix.is_empty()
     }
 
-    /// The kind numbered `index`.
     pub(crate) fn kind(&'static self, index: usize) -> &'static Kind {
         if self.is_mixed() { &self.mix[index % self.mix.len()] } else { &self.kind }
     }

@@ -20,34 +20,54 @@ pub(crate) struct Event {
     pub(crate) what: What,
 }
 
-/// What happened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum What {
     /// An atomic access; `new` is absent if it wrote nothing.
-    Access { site: &'static Location<'static>, offset: u32, old: u32, new: Option<u32> },
+    Access {
+        site: &'static Location<'static>,
+        offset: u32,
+        old: u32,
+        new: Option<u32>,
+    },
     /// A lock operation begins.
-    Begin { lock: usize, verb: &'static str },
-    /// A lock operation ends.
-    End { lock: usize, verb: &'static str, got: bool },
+    Begin {
+        lock: usize,
+        verb: &'static str,
+    },
+    End {
+        lock: usize,
+        verb: &'static str,
+        got: bool,
+    },
     /// The memory of a lock is freed.
-    Freed { lock: usize },
+    Freed {
+        lock: usize,
+    },
     /// This CPU is taken away.
-    Away { ns: u64 },
+    Away {
+        ns: u64,
+    },
     /// This CPU has to wait for a processor.
     Ready,
     /// This CPU runs.
     Runs,
-    /// An interrupt.
     Interrupt,
     /// This CPU is thrown out of its wait for a notification.
     /// This CPU halts.
-    Halts { offset: u32 },
-    /// This CPU naps.
-    Naps { ns: u64 },
-    /// This CPU is woken.
-    Wakes { why: &'static str },
-    /// This CPU kicks.
-    Kicks { cpu: Option<usize>, offset: u32, late_ns: u64 },
+    Halts {
+        offset: u32,
+    },
+    Naps {
+        ns: u64,
+    },
+    Wakes {
+        why: &'static str,
+    },
+    Kicks {
+        cpu: Option<usize>,
+        offset: u32,
+        late_ns: u64,
+    },
 }
 
 impl What {

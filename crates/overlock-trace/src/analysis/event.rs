@@ -15,11 +15,9 @@ pub struct Event {
     pub at_ns: u64,
     /// The thread, by a number that is unique in the system.
     pub thread: u32,
-    /// What it did.
     pub what: What,
 }
 
-/// What a thread did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// It came into being, or came into view, in a process.
@@ -29,9 +27,7 @@ pub enum What {
         /// Whether it is known to run at this moment.
         runs: bool,
     },
-    /// It ended.
     Exit,
-    /// It got a processor.
     In,
     /// It lost its processor, and is in this state.
     Out(State),
@@ -39,19 +35,16 @@ pub enum What {
     Woken {
         /// That thread, or 0 for the kernel itself: a timer, a device.
         by: u32,
-        /// The place.
         site: Site,
     },
     /// It entered a wait on a word of memory.
     Wait {
         /// The word's address.
         lock: u64,
-        /// Where.
         site: Site,
         /// Whether the word is known to be a lock, which its waiters sleep for until they have it.
         is_lock: bool,
     },
-    /// It left the wait.
     WaitEnd,
     /// It left the wait, and has what it waited for. Such a wait counts even if it did not sleep.
     Got,
@@ -64,7 +57,6 @@ pub enum What {
     Wake {
         /// The word's address.
         lock: u64,
-        /// How.
         how: Wakes,
     },
     /// The call that wakes has ended.
@@ -83,20 +75,17 @@ pub enum What {
     Slept(Reason),
     /// It was seen at a place by a sample of a processor's clock.
     Sample {
-        /// Where.
         site: Site,
         /// Whether the code there is a loop that waits.
         spins: bool,
     },
 }
 
-/// How threads are woken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wakes {
     /// The thread is known to have had a read-write lock as one of its readers.
     pub by_reader: bool,
     /// All waiters are woken, and not one.
     pub all: bool,
-    /// Where.
     pub site: Site,
 }

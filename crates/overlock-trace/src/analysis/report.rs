@@ -9,12 +9,10 @@ use std::collections::BTreeMap;
 /// What a thread slept for, and where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// The process.
     pub process: u32,
     /// The address of the word that it waited on; 0 of other sleeps, and of the words that were
     /// too many to keep apart.
     pub lock: u64,
-    /// Where the thread slept.
     pub site: Site,
     /// Why, if it was no wait on a word.
     pub reason: Option<Reason>,
@@ -23,17 +21,13 @@ pub struct Key {
 /// All sleeps of one kind at one place.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
-    /// What for, and where.
     pub key: Key,
     /// How many stalls: consecutive sleeps of a thread for the same lock are one.
     pub waits: u64,
-    /// How long, in total.
     pub waited_ns: u64,
-    /// How long each time.
     pub wait_ns: Lengths,
     /// How long threads that had slept for the lock held it, where that was seen.
     pub hold_ns: Lengths,
-    /// The longest stall.
     pub longest_ns: u64,
     /// The thread that waited for so long.
     pub longest_thread: u32,
@@ -131,20 +125,17 @@ impl Row {
     }
 }
 
-/// What an analysis found.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// Each thing slept for and place, the one with the most time first.
     pub rows: Vec<Row>,
     /// Loops that wait on a processor, the one with the most samples first.
     pub spins: Vec<SpinReport>,
-    /// All threads' time.
     pub time: Times,
     /// How many threads there were.
     pub threads: u64,
     /// From the first event to the last.
     pub elapsed_ns: u64,
-    /// Samples of running threads.
     pub samples: u64,
     /// The processor time for which one of them stands, in nanoseconds.
     pub sample_ns: u64,

@@ -10,7 +10,6 @@ use std::collections::HashMap;
 /// A thread at that moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// What it does.
     pub state: State,
     /// The holder, if it waits for a lock whose memory names it.
     pub holder: Holder,
@@ -27,11 +26,9 @@ impl From<State> for Look {
 /// What a lock's memory says of its holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// This thread.
     Thread(u32),
     /// There is none: the lock is free.
     Nobody,
-    /// Nothing.
     Unknown,
 }
 

@@ -4,20 +4,15 @@
 use super::state::Site;
 use std::collections::HashMap;
 
-/// Samples at one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpinReport {
-    /// The process.
     pub process: u32,
-    /// Where.
     pub site: Site,
-    /// How many samples.
     pub samples: u64,
     /// How many of them while another thread of the process could run, but had no processor.
     pub while_others_starved: u64,
 }
 
-/// Counts samples by place.
 #[derive(Debug, Default)]
 pub(crate) struct Spins {
     places: HashMap<(u32, Site), SpinReport>,

@@ -25,7 +25,6 @@ pub enum State {
     /// The lock was released, and the thread that was woken for it has not come yet: the lock is
     /// free, or a thread that has left no trace has it.
     Late,
-    /// It was not observed.
     Unknown,
 }
 
@@ -89,7 +88,6 @@ impl Times {
         self.0[to.index()] += ns;
     }
 
-    /// Adds all of another.
     pub fn add_all(&mut self, other: &Times) {
         self.0.iter_mut().zip(other.0).for_each(|(sum, ns)| *sum += ns);
     }

@@ -16,7 +16,6 @@ pub(crate) struct Slice {
     pub(crate) process: u32,
     /// Where it slept, if that is what it did; and for which word, if for one.
     pub(crate) sleeps: Option<(Site, u64)>,
-    /// In words.
     pub(crate) name: String,
     /// When it began, and ended, in nanoseconds since the first event.
     pub(crate) from: u64,

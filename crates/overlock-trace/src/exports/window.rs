@@ -18,7 +18,6 @@ pub type Hold = (u32, u32, u64, Option<u64>, Option<u64>);
 pub struct Window {
     /// When it begins, in nanoseconds of the monotonic clock.
     pub from_ns: u64,
-    /// When it ends.
     pub to_ns: u64,
     /// The ids of the threads, by which the lists below number them.
     pub threads: Vec<u32>,

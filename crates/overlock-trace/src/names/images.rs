@@ -99,7 +99,6 @@ impl Images {
         self.of_process.insert(process, self.images.len() - 1);
     }
 
-    /// A process has forked.
     pub(crate) fn fork(&mut self, parent: u32, child: u32) {
         if let Some(image) = self.of_process.get(&parent) {
             self.images.push(self.images[*image].clone());
@@ -117,7 +116,6 @@ impl Images {
         }
     }
 
-    /// A process maps code.
     pub(crate) fn map(&mut self, process: u32, mapping: Mapping) {
         if !self.of_process.contains_key(&process) {
             self.exec(process);

@@ -18,13 +18,11 @@ pub enum Class {
 /// The kind of thing that a thread sleeps for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// A lock for one.
     Mutex,
     /// A lock for many readers, by one of them or in a way that is not known.
     RwLock,
     /// A lock for many readers, by a writer.
     Writer,
-    /// A spin lock.
     Spin,
     /// A mutex that a thread takes again when it has been woken by a condition variable.
     Retake,
@@ -40,11 +38,8 @@ pub enum Kind {
     Park,
     /// A lock of Go's runtime.
     GoLock,
-    /// A condition variable.
     Condvar,
-    /// A semaphore.
     Semaphore,
-    /// A barrier.
     Barrier,
     /// The end of a thread.
     Join,
@@ -56,7 +51,6 @@ pub enum Kind {
     FileLock,
     /// A semaphore of System V.
     SysV,
-    /// An eventfd.
     Eventfd,
     /// A lock inside of the kernel.
     KernelLock,
@@ -64,23 +58,16 @@ pub enum Kind {
     Disk,
     /// A page that has to be read.
     Fault,
-    /// A pipe.
     Pipe,
-    /// A socket.
     Socket,
-    /// Any of several files.
     Poll,
     /// Time: the thread sleeps by its own will.
     Timer,
-    /// A child process.
     Child,
-    /// A terminal.
     Terminal,
     /// A signal, or a message of the system.
     Signal,
-    /// Another system call.
     Call,
-    /// Nothing is known.
     Unknown,
 }
 

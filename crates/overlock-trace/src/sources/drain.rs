@@ -24,7 +24,6 @@ pub(crate) struct Drain {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Records of all processors.
 #[derive(Debug)]
 pub(crate) struct Round {
     /// When the rings were last emptied: what was in them before is in this round or in one before
@@ -106,7 +105,6 @@ impl Drain {
         self.shared.taken().rings.iter().any(Ring::is_half_full)
     }
 
-    /// Empties the rings now.
     pub(crate) fn collect(&self) {
         self.shared.taken().collect();
     }

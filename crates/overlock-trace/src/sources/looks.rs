@@ -145,7 +145,6 @@ impl Looks {
         self.refused > self.allowed
     }
 
-    /// Reads the last records.
     pub(crate) fn end(&mut self, tracer: &mut Tracer) {
         self.rings.read(tracer, u64::MAX);
         tracer.analysis.stretch_samples(self.rings.stretch());

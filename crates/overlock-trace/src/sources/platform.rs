@@ -50,7 +50,6 @@ pub(crate) fn filter(event: &OwnedFd, text: &str) -> io::Result<()> {
     check(unsafe { sys::ioctls::SET_FILTER(event.as_raw_fd(), text.as_mut_ptr().cast()) })
 }
 
-/// Starts an event.
 pub(crate) fn enable(event: &OwnedFd) -> io::Result<()> {
     // SAFETY: takes a descriptor and touches no memory.
     check(unsafe { sys::ioctls::ENABLE(event.as_raw_fd(), 0) })

@@ -29,7 +29,6 @@ pub(crate) struct Layout {
     pub(crate) futex_value: Field,
 }
 
-/// What an event tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Point {
     /// A thread leaves its processor to another.

@@ -89,7 +89,6 @@ impl Preload {
         self.rings.start()
     }
 
-    /// Lets the program go.
     pub(crate) fn watched(&self) {
         self.memory.watched();
     }

@@ -16,7 +16,6 @@ const MOUNTS: [&str; 4] = [
 const YES_HOLDS_NS: u64 = 1_000_000_000;
 const NO_HOLDS_NS: u64 = 10_000_000;
 
-/// Answers for processes.
 #[derive(Debug, Default)]
 pub(crate) struct Quotas {
     known: HashMap<u32, (u64, bool)>,

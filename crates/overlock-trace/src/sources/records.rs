@@ -36,7 +36,6 @@ pub(crate) enum Kind {
     Other,
 }
 
-/// A record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record<'a> {
     pub(crate) kind: Kind,
@@ -44,13 +43,11 @@ pub(crate) struct Record<'a> {
     pub(crate) process: u32,
     pub(crate) thread: u32,
     pub(crate) time: u64,
-    /// The processor.
     pub(crate) cpu: u32,
     /// What follows the fields that every record has.
     body: &'a [u8],
 }
 
-/// A mapping of code.
 #[derive(Clone, Debug)]
 pub(crate) struct Mapping {
     pub(crate) start: u64,

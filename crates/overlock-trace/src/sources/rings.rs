@@ -14,7 +14,6 @@ use anyhow::{Context, Result};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 
-/// Events and their rings.
 #[derive(Debug, Default)]
 pub(crate) struct Rings {
     /// What the number of an event stands for, and what its samples contain.

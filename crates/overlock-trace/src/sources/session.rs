@@ -24,11 +24,9 @@ const TURN_MS: u64 = 20;
 pub enum Wanted {
     /// Tracepoints, or else a preloaded library, or else looks.
     Auto,
-    /// Tracepoints, or an error.
     Tracepoints,
     /// A preloaded library, or an error.
     Preload,
-    /// Looks.
     Looks,
 }
 
@@ -37,7 +35,6 @@ pub enum Wanted {
 pub enum Start {
     /// It was started after the source was opened.
     Fresh,
-    /// It was running before.
     Running,
 }
 
@@ -277,7 +274,6 @@ impl Session {
         }
     }
 
-    /// Ends the watch.
     #[must_use]
     pub fn end(mut self) -> Seen {
         let doubts = match &mut self.source {

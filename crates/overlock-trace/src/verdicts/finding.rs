@@ -9,19 +9,16 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What threads slept for at one place.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// The kind of thing.
     pub kind: Kind,
     /// What that means.
     pub class: Class,
     /// The kind, in more words where there are any.
     pub what: String,
-    /// Function, file and line.
     pub place: String,
     /// The functions that called it, the nearest first.
     pub callers: Vec<String>,
     /// Its process, or that of one of several processes that do the same.
     pub process: u32,
-    /// How many processes.
     pub processes: usize,
     /// The addresses of the words that threads waited for here.
     pub locks: BTreeSet<u64>,
@@ -85,12 +82,9 @@ impl Finding {
     }
 }
 
-/// A loop that waits.
 #[derive(Debug)]
 pub struct Loop {
-    /// Function, file and line.
     pub place: String,
-    /// Its process.
     pub process: u32,
     /// In how many samples it ran.
     pub samples: u64,

@@ -11,9 +11,7 @@ use crate::sources::tracer::Tracer;
 /// A stack at which threads slept.
 #[derive(Debug)]
 pub struct Stack {
-    /// The innermost function first.
     pub functions: Vec<String>,
-    /// What for.
     pub kind: &'static str,
     /// What the holders did, if it was a lock.
     pub holder: Times,
@@ -23,10 +21,8 @@ pub struct Stack {
     pub ender: Option<String>,
 }
 
-/// Everything that was found.
 #[derive(Debug)]
 pub struct Findings {
-    /// The analysis.
     pub report: Report,
     /// What that means.
     pub verdict: Verdict,
@@ -36,7 +32,6 @@ pub struct Findings {
     pub loops: Vec<Loop>,
     /// Each stack at which threads slept.
     pub stacks: Vec<Stack>,
-    /// What else is known.
     pub facts: Facts,
 }
 
@@ -64,7 +59,6 @@ impl Findings {
         Findings { stacks, ..Findings::judged(report, rows, loops, facts) }
     }
 
-    /// Judges what was found.
     #[must_use]
     pub fn judged(report: Report, rows: Vec<Finding>, loops: Vec<Loop>, facts: Facts) -> Self {
         let verdict = Verdict::new(&report, &rows, &loops, &facts);

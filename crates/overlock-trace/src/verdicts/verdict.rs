@@ -5,7 +5,6 @@ use super::finding::{Facts, Finding, Loop};
 use crate::analysis::{Report, State, Times};
 use crate::names::{Class, Kind};
 
-/// What to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cure {
     /// Nothing: processors are busy with work.
@@ -36,7 +35,6 @@ pub enum Cure {
     Unblock,
     /// Threads look, sleep for a moment, and look again.
     StopPolling,
-    /// Too little was seen.
     #[default]
     LookCloser,
 }
@@ -65,7 +63,6 @@ impl Cure {
     }
 }
 
-/// The diagnosis.
 #[derive(Clone, Copy, Debug)]
 pub struct Verdict {
     /// Time in waits for locks, over the time of all threads.
@@ -78,7 +75,6 @@ pub struct Verdict {
     pub spin_share: f64,
     /// The holders' part in all waits for locks.
     pub holder: Times,
-    /// What to do.
     pub cure: Cure,
 }
 
@@ -94,11 +90,9 @@ const TURNS: f64 = 0.25;
 const SHORT_SLEEP_NS: u64 = 20_000_000;
 const MANY_SLEEPS: u64 = 100;
 const BLINK_NS: u64 = 300_000;
-/// What a crowd is.
 const CROWD: u64 = 100;
 
 impl Verdict {
-    /// Judges what was found.
     #[must_use]
     pub fn new(report: &Report, rows: &[Finding], loops: &[Loop], facts: &Facts) -> Self {
         let (mut holder, mut sums) = (Times::default(), [0_u64; 3]);

@@ -14,7 +14,6 @@ pub enum Error {
     /// The engine does not exist on this machine.
     #[error("the {engine} engine is not available: {reason}")]
     Unavailable {
-        /// `kvm` or `threads`.
         engine: &'static str,
         /// The reason, and a remedy.
         reason: String,
@@ -33,41 +32,27 @@ pub enum Error {
     /// KVM refused to make or to run a vCPU, or the system to make its thread.
     #[error("vCPU {vcpu}: {by} refused to {attempt}: {source}")]
     Refused {
-        /// The vCPU.
         vcpu: u32,
         /// The one that refused: `KVM` or `the system`.
         by: &'static str,
-        /// What was attempted.
         attempt: &'static str,
-        /// Its error.
         source: io::Error,
     },
     /// The host told its scheduler something that can't have happened: a fault of the laboratory.
     #[error("the laboratory's host is wrong: {event:?}: {source}; please report it")]
     Impossible {
-        /// What it told.
         event: Event,
         /// Why that can't have happened.
         source: sched::Error,
     },
     /// A program did something that a guest cannot do.
     #[error("vCPU {vcpu} faulted: {what}\n  {place}")]
-    Fault {
-        /// The vCPU.
-        vcpu: u32,
-        /// What it did.
-        what: String,
-        /// Where it did it.
-        place: Place,
-    },
-    /// A program panicked.
+    Fault { vcpu: u32, what: String, place: Place },
     #[error("vCPU {vcpu} panicked{}\n  {place}", said(.message))]
     Panicked {
-        /// The vCPU.
         vcpu: u32,
         /// The message, if it is known: a guest cannot format one.
         message: Option<String>,
-        /// Where it panicked.
         place: Place,
     },
     /// No vCPU has run one instruction before its slice was over, and long after.
@@ -76,11 +61,9 @@ pub enum Error {
          slice of {slice:?} is too short for this machine; choose a longer one"
     )]
     SliceTooShort {
-        /// The vCPU.
         vcpu: u32,
         /// How often in a row; the last time, it had thousands of slices.
         tries: u32,
-        /// The slice.
         slice: Duration,
     },
     /// Programs did not return after the stop flag was set.
@@ -96,11 +79,8 @@ pub enum Error {
 /// A vCPU that the engine ended by force.
 #[derive(Clone, Debug)]
 pub struct Stuck {
-    /// The vCPU.
     pub vcpu: u32,
-    /// What it was doing.
     pub doing: &'static str,
-    /// Where it was.
     pub place: Place,
 }
 

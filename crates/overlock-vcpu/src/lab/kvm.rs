@@ -33,7 +33,6 @@ use crate::lab::engine::{alone, conduct};
 use crate::lab::guest::abi::Hooks;
 use crate::lab::{Error, Yields, signal};
 
-/// The engine on `/dev/kvm`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KvmEngine;
 

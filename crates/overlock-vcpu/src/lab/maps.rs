@@ -26,7 +26,6 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    /// Bytes in the region.
     pub(crate) fn len(&self) -> u64 {
         self.end - self.start
     }

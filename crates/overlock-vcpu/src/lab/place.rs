@@ -14,7 +14,6 @@ pub struct Place {
     pub address: u64,
     /// The function it is in, with file and line when known.
     pub symbol: Option<String>,
-    /// Probable callers, innermost first.
     pub callers: Vec<String>,
 }
 

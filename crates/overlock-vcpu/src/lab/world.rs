@@ -25,7 +25,6 @@ pub struct Laboratory<E, M = NoMore> {
 }
 
 impl<M> Laboratory<KvmEngine, M> {
-    /// vCPUs of `/dev/kvm`.
     #[must_use]
     pub const fn kvm() -> Self {
         let about = "vCPUs of /dev/kvm, under our scheduler";

@@ -63,7 +63,6 @@ impl Record {
         self.finished.load(Acquire)
     }
 
-    /// Records a stamped wait.
     #[cold]
     pub(super) fn record(&self, ticks: u64, writes: bool) {
         self.waits.record(ticks);

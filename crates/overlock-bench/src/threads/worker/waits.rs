@@ -36,7 +36,6 @@ const PLACES: u64 = 16;
 #[repr(align(128))]
 struct Group<M> {
     monitor: M,
-    /// Updates under the lock.
     counter: AtomicU64,
     /// Turns taken, full places, or broadcasts made.
     count: AtomicU64,

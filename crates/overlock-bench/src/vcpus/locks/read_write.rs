@@ -15,9 +15,7 @@ use overlock::{Queued, RawLock, RawRwLock};
 use super::class::Locks;
 use crate::Verbs;
 
-/// A read-write lock.
 pub(crate) trait ReadWrite: Send + Sync + 'static {
-    /// An unlocked one.
     const NEW: Self;
     /// Takes the lock to read.
     fn read(&self);
@@ -168,7 +166,6 @@ impl<W: Verbs> ReadWrite for Queue<W> {
 
 /// Something to do with a read-write lock whose type is known only by its name.
 pub(crate) trait UseReadWrite {
-    /// The result.
     type Output;
     /// Does it with locks of type `L`.
     fn with<L: ReadWrite>(self) -> Self::Output;

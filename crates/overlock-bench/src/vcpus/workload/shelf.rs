@@ -20,7 +20,6 @@ pub(crate) struct Shelf<T> {
 unsafe impl<T: Sync> Sync for Shelf<T> {}
 
 impl<T> Shelf<T> {
-    /// Makes `count` values.
     pub(crate) fn new<W: Verbs>(count: usize, make: impl Fn() -> T) -> Self {
         let placed = Layout::array::<T>(count).ok().and_then(W::memory);
         let Some(first) = placed.map(NonNull::cast::<T>) else {

@@ -85,7 +85,6 @@ pub(super) fn is_stopping() -> bool {
     engine::is_on_host::<TorturedMachine>()
 }
 
-/// Spends time.
 pub(crate) fn spend(ns: u64) {
     if !is_stopping() && with(|m| m.pass(ns)) {
         suspend();
@@ -276,7 +275,6 @@ pub(crate) fn slot<C: Atomic<u32>>(cpu: Cpu) -> &'static Slot<C> {
     unsafe { &*slot.cast::<Slot<C>>() }
 }
 
-/// The table of waiters.
 pub(crate) fn waiters<C: Atomic<u32>>() -> &'static [Bucket<C>] {
     let (table, buckets) = with(|m| (m.memory.table, m.memory.buckets));
     // SAFETY: `Subject::lay_out` has put this many buckets of these cells there for this run.

@@ -35,7 +35,6 @@ pub(crate) fn wait(word: &Word<u32>, expected: u32, deadline_ns: Option<u64>, cl
     }
 }
 
-/// Which CPUs are kicked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whom {
     /// The CPU with this number.

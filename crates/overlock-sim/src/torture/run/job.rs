@@ -6,7 +6,6 @@ use crate::torture::kind::{Kind, LockVerbs};
 use crate::torture::machine::TorturedMachine;
 use crate::torture::machine::calls::{self, with};
 
-/// One acquisition to make.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Job {
     pub(super) lock: usize,

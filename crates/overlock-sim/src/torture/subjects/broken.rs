@@ -163,7 +163,6 @@ impl<M: Mistake> ConstLock for Broken<M> {
         Self { words: Words { lock: Word::ZERO, sleepers: Word::ZERO }, mistake: PhantomData };
 }
 
-/// Does nothing.
 struct Noop;
 impl Mistake for Noop {
     fn lock(_: &Words) {}
@@ -278,7 +277,6 @@ impl Mistake for Hasty {
     }
 }
 
-/// Ignores the deadline.
 struct Deaf;
 impl Mistake for Deaf {
     fn lock_until(words: &Words, _: u64) -> bool {

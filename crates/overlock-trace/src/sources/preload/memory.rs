@@ -26,7 +26,6 @@ const CLOSED: u32 = 2;
 const WATCHED: u32 = 1;
 const ENDED: u32 = 2;
 
-/// What an event tells.
 pub(super) const WAITS: u8 = 1;
 pub(super) const GOT: u8 = 2;
 pub(super) const TAKES: u8 = 3;
@@ -94,7 +93,6 @@ const DESCRIPTOR: RawFd = 600;
 const MANY: usize = CHUNKS / 2;
 const TURNS: u32 = 50;
 
-/// The memory.
 #[derive(Debug)]
 pub(super) struct Memory {
     file: OwnedFd,
@@ -105,7 +103,6 @@ pub(super) struct Memory {
     turns: u32,
 }
 
-/// Events of a thread.
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) process: u32,

@@ -30,7 +30,6 @@ pub(crate) const MAX_VCPUS: usize = VCPUS_MAX as usize;
 pub(crate) enum Call {
     /// The program has started; argument 0 is the guest's time stamp counter.
     Started = 0x500,
-    /// The program has returned.
     Finished = 0x501,
     /// Halt until kicked, interrupted, or until time argument 0 (0: without limit).
     Halt = 0x502,
@@ -68,7 +67,6 @@ pub(crate) struct Shared {
     pub(crate) stop: AtomicBool,
     /// The clock of the run.
     pub(crate) clock: Clock,
-    /// Number of vCPUs.
     pub(crate) vcpus: u32,
     /// Whether locks that can halt do.
     pub(crate) waits: bool,
@@ -131,7 +129,6 @@ pub(crate) struct VcpuRecord {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Hooks {
-    /// Delivers the pending interrupts.
     pub(crate) deliver: extern "C" fn(&VcpuRecord),
     /// Returns whom this vCPU waits for, as the guest publishes it, and as it is; the host calls
     /// it.

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32};
 use overlock::atomic::ConstAtomic;
 use overlock_bench::Sequential;
 
-/// Cells of three widths.
 pub trait Cells: Copy + Debug + Send + Sync + 'static {
     /// 8 bits.
     type Byte: ConstAtomic<u8>;
@@ -17,14 +16,12 @@ pub trait Cells: Copy + Debug + Send + Sync + 'static {
     /// 32 bits.
     type Word: ConstAtomic<u32>;
 
-    /// Whether orderings are raised.
     const FULL: bool;
 
     /// Returns the memory of a word.
     fn memory(word: &Self::Word) -> &AtomicU32;
 }
 
-/// Ordered as asked.
 #[derive(Clone, Copy, Debug)]
 pub struct Real;
 

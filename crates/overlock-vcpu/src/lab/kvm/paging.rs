@@ -16,7 +16,6 @@ use crate::lab::maps::Region;
 /// Guest-physical address of the tables; the level-4 table comes first.
 pub(crate) const TABLES_GPA: u64 = 0x10_0000;
 
-/// Bytes in a page.
 pub(crate) const PAGE: u64 = 4096;
 
 const PRESENT: u64 = 1 << 0;
@@ -30,7 +29,6 @@ const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 /// A table: 512 entries.
 type Table = [u64; 512];
 
-/// Page tables under construction.
 #[derive(Debug)]
 pub(crate) struct PageTables {
     tables: Vec<Box<Table>>,
