@@ -132,7 +132,7 @@ tests! {
         hybrid_cheap_three hybrid_cheap_addr hybrid_cheap_timed hybrid_cheap_left hybrid_cheap_refused
         hybrid_cheap_spurious hybrid_spin hybrid_spin_three
         hybrid_parked_two hybrid_parked_token hybrid_parked_again hybrid_parked_spin hybrid_parked_three
-        hybrid_parked_joins hybrid_parked_timed hybrid_parked_cheap hybrid_parked_cheap_three
+        hybrid_parked_number hybrid_parked_joins hybrid_parked_timed hybrid_parked_cheap hybrid_parked_cheap_three
         hybrid_parked_refused
         queued_unsure queued_twice ticket_unsure ticket_twice
         queued_nested_two queued_nested_three queued_nested_four queued_nested_five

@@ -276,6 +276,8 @@ models! {
         [PvLockStealing], ["newcomer.rs spin_as_newcomer cas"];
     hybrid_parked_three: hybrid on ByAddress, lock, nobody_passes, Plan { world: PARKED, preemptions: Some(2), ..THREE },
         [PvWaitNode, PvKickUnlock], [];
+    hybrid_parked_number: hybrid on Halting, lock, nobody_passes, Plan { world: PARKED, preemptions: Some(2), ..THREE },
+        [PvWaitNode, PvKickUnlock], [];
     hybrid_parked_joins: hybrid on ByAddress, lock, nobody_passes, Plan { world: World { outside_wakes: 3_000, ..PARKED }, preemptions: Some(2), ..THREE },
         [PvWaitNode, LockQueued, PvKickUnlock], [];
     hybrid_parked_timed: hybrid on ByAddress, timed, nobody_passes, Plan { world: World { timeouts: true, ..PARKED }, timed: 2, deadline_ns: 25_000_000, preemptions: Some(2), ..THREE },
