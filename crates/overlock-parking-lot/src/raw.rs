@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use overlock::Hybrid;
+use overlock::{Hybrid, Queued};
 use overlock::platform::Threads;
 
 use crate::deadline::at;
@@ -18,9 +18,9 @@ type GuardMarker = lock_api::GuardNoSend;
 #[derive(Debug)]
 pub struct RawMutex(pub(crate) Hybrid<Threads>);
 
-/// The raw lock of a [`FairMutex`](crate::FairMutex): four bytes. Each release is a fair one.
+/// The raw lock of a [`FairMutex`](crate::FairMutex): four bytes, in the order of a queue.
 #[derive(Debug)]
-pub struct RawFairMutex(Hybrid<Threads>);
+pub struct RawFairMutex(Queued<Threads>);
 
 /// The raw lock of an [`RwLock`](crate::RwLock): four bytes.
 #[derive(Debug)]
@@ -147,7 +147,7 @@ fair_and_timed!(RawMutex, RawFairMutex);
 // SAFETY: the lock inside promises what the trait asks for, and a fair release is a release.
 unsafe impl lock_api::RawMutex for RawFairMutex {
     type GuardMarker = GuardMarker;
-    const INIT: Self = Self(Hybrid::new());
+    const INIT: Self = Self(Queued::new());
 
     #[inline]
     fn lock(&self) {

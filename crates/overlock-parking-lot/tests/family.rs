@@ -35,35 +35,58 @@ fn guards_are_mapped_unlocked_and_bumped() {
 
 /// Whether a thread that releases a lock and takes it again at once finds that the waiter has had
 /// it in between.
-fn is_next(release: fn(MutexGuard<'_, bool>)) -> bool {
-    let (lock, comes) = (Mutex::new(false), Barrier::new(2));
-    thread::scope(|scope| {
-        let guard = lock.lock();
-        scope.spawn(|| {
+macro_rules! is_next {
+    ($lock:ident) => {{
+        let (lock, comes) = ($lock::new(false), Barrier::new(2));
+        thread::scope(|scope| {
+            let guard = lock.lock();
+            scope.spawn(|| {
+                comes.wait();
+                *lock.lock() = true;
+            });
             comes.wait();
-            *lock.lock() = true;
-        });
-        comes.wait();
-        // By then it has joined the queue, unless the machine is very busy.
-        thread::sleep(SOON);
-        release(guard);
-        *lock.lock()
-    })
+            // By then it waits, unless the machine is very busy.
+            thread::sleep(SOON);
+            drop(guard);
+            *lock.lock()
+        })
+    }};
 }
 
 #[test]
-fn a_fair_release_lets_the_waiter_have_the_lock_next() {
+fn a_fair_mutex_lets_the_waiter_have_the_lock_next() {
     let (mut fair, mut unfair) = (0, 0);
     for _ in 0..20 {
-        fair += usize::from(is_next(|guard| MutexGuard::unlock_fair(guard)));
-        unfair += usize::from(is_next(|guard| drop(guard)));
+        fair += usize::from(is_next!(FairMutex));
+        unfair += usize::from(is_next!(Mutex));
     }
     if unfair > 10 {
         // On a very busy machine the waiter runs first after most releases of any kind.
         let skipped = format!("skipped: {unfair} of 20 waiters were next after a plain release\n");
         return std::io::Write::write_all(&mut std::io::stderr(), skipped.as_bytes()).unwrap();
     }
-    assert!(fair > 10, "only {fair} of 20 waiters were next, and {unfair} after a plain release");
+    assert!(fair > 10, "only {fair} of 20 waiters were next, and {unfair} of a mutex");
+}
+
+/// Each thread that only releases fairly lets a waiter in before long: the test ends.
+#[test]
+fn fair_releases_starve_no_waiter() {
+    let (lock, comes) = (Mutex::new(false), Barrier::new(2));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            comes.wait();
+            *lock.lock() = true;
+        });
+        comes.wait();
+        loop {
+            let guard = lock.lock();
+            if *guard {
+                break;
+            }
+            thread::sleep(Duration::from_micros(100));
+            MutexGuard::unlock_fair(guard);
+        }
+    });
 }
 
 #[test]
