@@ -201,7 +201,7 @@ fn doctor_fits_the_terminal() {
 fn a_full_disk_is_named() {
     let full = std::fs::File::create("/dev/full").unwrap();
     let said: Said = overlock(&["doctor"]).stdout(full).output().unwrap().into();
-    said.ends(2, "can't write to standard output: No space left on device");
+    said.ends(2, "can't write the results: No space left on device");
     said_with_out("/dev/full").ends(2, "can't write the result file: No space left on device");
 }
 

@@ -130,6 +130,11 @@ impl Both {
         self.said.records("trace-summary").remove(0)
     }
 
+    /// Whether no lock is blamed. A machine that is busy with something else lacks processors.
+    pub(crate) fn blames_no_lock(&self) -> bool {
+        ["nothing-to-do", "give-processors"].iter().any(|cure| self.summary()["cure"] == *cure)
+    }
+
     /// Returns the record of the waits in a function, if there is one.
     fn find(&self, function: &str) -> Option<Value> {
         in_function(self.said.records("trace-lock"), function)

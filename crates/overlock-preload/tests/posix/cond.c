@@ -38,24 +38,6 @@ static void lock_when_waiting(struct gate *gate, int waiting)
 	}
 }
 
-/*
- * The mutex stays held for long after the signal. Nobody else ever waits for it, so that the counters are of that
- * wait.
- */
-CASE(signalled_long_before_the_mutex_is_free)
-{
-	struct gate gate = GATE;
-	pthread_t thread = start(pass, &gate);
-
-	while (__atomic_load_n(&gate.waiting, __ATOMIC_RELAXED) == 0 || pthread_mutex_trylock(&gate.mutex) != 0)
-		pause_ms(1);
-	gate.permits = 1;
-	EQ(pthread_cond_signal(&gate.cond), 0);
-	pause_ms(100);
-	EQ(pthread_mutex_unlock(&gate.mutex), 0);
-	join(thread);
-}
-
 CASE(signal_wakes)
 {
 	struct gate gate = GATE;
