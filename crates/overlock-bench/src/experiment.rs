@@ -31,7 +31,7 @@
 //! # Ok::<(), overlock_results::Error>(())
 //! ```
 //!
-//! The same file runs in every [`World`](overlock_bench::World). A world reports what it can't do.
+//! The same file runs in every [`World`](crate::World). A world reports what it can't do.
 
 mod check;
 mod definition;

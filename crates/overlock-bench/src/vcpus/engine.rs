@@ -131,7 +131,7 @@ pub struct Config<'run> {
     /// How often all running vCPUs are stopped to check whether they spin; `None` means never.
     pub sample_every: Option<Duration>,
     /// About how long a halt, a kick and a wake-up take together, in nanoseconds: locks derive
-    /// their budgets from it. If it is `None`, [`workload::run`](overlock_bench::workload::run) measures it,
+    /// their budgets from it. If it is `None`, [`workload::run`](crate::workload::run) measures it,
     /// and a bare [`Engine::run`] assumes a value.
     pub wake_ns: Option<u64>,
     /// Records which vCPU runs where, and which holds which lock, for this long from the middle of

@@ -40,7 +40,7 @@ pub trait Verbs: Copy + Send + Sync + 'static {
     type Native: Platform<Byte: ConstAtomic<u8>, Half: ConstAtomic<u16>, Word: ConstAtomic<u32>>;
 
     /// Like [`Aware`](Self::Aware), with cells whose read-modify-writes are sequentially consistent
-    /// ([`Sequential`](overlock_bench::Sequential)). A world without such cells names `Aware` again, and is
+    /// ([`Sequential`](crate::Sequential)). A world without such cells names `Aware` again, and is
     /// not asked for the locks that need them.
     type Ordered: Platform<Byte: ConstAtomic<u8>, Half: ConstAtomic<u16>, Word: ConstAtomic<u32>>;
 

@@ -40,7 +40,7 @@
 //!
 //! *No notification is lost.* A notifier that changed the condition after the waiter had looked has
 //! taken the lock after B, so A happens before D, and F is for the waiter or for one before it. The
-//! halt at C and the change at F are about one word: one comes first ([`park`](crate::park)).
+//! halt at C and the change at F are about one word: one comes first (`park.rs`).
 //!
 //! *No notification goes to a newcomer.* All waiters that may take a permit joined before the group
 //! was closed, and so before each notification of the group. Without groups, a waiter that comes
@@ -77,7 +77,7 @@
 //!
 //! | site | operation | order | pairs with |
 //! |---|---|---|---|
-//! | V-O1 | the mark of a gate, by a waiter | Release | the fence of [`park`](crate::park), by the notifier |
+//! | V-O1 | the mark of a gate, by a waiter | Release | the fence of `park.rs`, by the notifier |
 //!
 //! Everything else is ordered by `list`, and what the condition is made of by the user's lock. The
 //! look at `waiting` without `list` may miss only waiters that the caller need not notify: those
