@@ -100,8 +100,8 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     /// Takes the lock, or marks that this waiter is about to halt. `is_unsure` says that its last
     /// mark may have been missed.
     fn take_or_mark(&self, has_parked: bool, is_unsure: bool) -> Marked {
-        // Where waiters are found in a table, a release may have kicked this one before it halts, in
-        // place of another.
+        // Where waiters are found in a table, a release may have kicked this one before it halts,
+        // in place of another.
         let passes_on = has_parked || !P::KICKS_BY_ADDRESS;
         loop {
             let new = |seen: LockWord| match seen.taken_by_newcomer() {
