@@ -15,9 +15,9 @@ use crate::real;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// The longest wait, in nanoseconds, before `CLOCK_REALTIME` is read again. That clock can be set
-/// while a thread waits, and a deadline on it must follow; the thread notices at most this much
-/// later.
+/// The first wait, in nanoseconds, before `CLOCK_REALTIME` is read again; each later one may be
+/// twice as long. That clock can be set while a thread waits, and a deadline on it must follow; the
+/// thread notices after twice its wait at most.
 const REALTIME_SLICE_NS: u64 = NS_PER_S;
 
 /// The shortest and the longest sleep of a [`Poll`], in nanoseconds: about the cost of a sleep, and
@@ -47,21 +47,22 @@ impl Deadline {
         Ok(Self { clock, at_ns })
     }
 
-    /// Tries until `attempt` returns 0, or returns `ETIMEDOUT` if the deadline has passed.
-    /// `attempt` receives a time on `CLOCK_MONOTONIC`, in nanoseconds, at which it has to give up
-    /// and return an error.
+    /// Tries until `attempt` returns 0 or an error other than `ETIMEDOUT`, or until the deadline has
+    /// passed. `attempt` receives a time on `CLOCK_MONOTONIC`, in nanoseconds, at which it has to
+    /// give up and return `ETIMEDOUT`. Each attempt may last as long as those before it together, so
+    /// that what it has reached is not given up again and again.
     pub(crate) fn attempt(&self, mut attempt: impl FnMut(u64) -> c_int) -> c_int {
         if self.clock == libc::CLOCK_MONOTONIC {
             return attempt(self.at_ns);
         }
+        let mut slice = REALTIME_SLICE_NS;
         loop {
-            let left = self.at_ns.saturating_sub(now_on(self.clock)).min(REALTIME_SLICE_NS);
-            if left == 0 {
-                return libc::ETIMEDOUT;
+            let left = self.at_ns.saturating_sub(now_on(self.clock)).min(slice);
+            let error = attempt(now_on(libc::CLOCK_MONOTONIC) + left);
+            if error != libc::ETIMEDOUT || left == 0 {
+                return error;
             }
-            if attempt(now_on(libc::CLOCK_MONOTONIC) + left) == 0 {
-                return 0;
-            }
+            slice = slice.saturating_mul(2);
         }
     }
 }

@@ -134,6 +134,16 @@ impl RwLock {
         }
     }
 
+    /// The first attempt of a call that can wait: it passes no waiter whose turn it is.
+    #[inline(always)]
+    fn take_in_turn(&self, want: Want) -> bool {
+        match want {
+            Want::Read => self.lock.try_lock_shared_recursive(),
+            Want::ReadLast => self.lock.try_lock_shared_in_turn(),
+            Want::Write => self.lock.try_lock_in_turn(),
+        }
+    }
+
     /// What to report of an acquisition that has failed for this reason, or because the lock can't
     /// count more readers.
     #[cold]
@@ -220,7 +230,7 @@ impl RwLock {
 
     #[inline(always)]
     fn lock(&self, want: Want, deadline: Option<&Deadline>) -> c_int {
-        if self.try_take(want) { self.taken(want) } else { self.lock_slow(want, deadline) }
+        if self.take_in_turn(want) { self.taken(want) } else { self.lock_slow(want, deadline) }
     }
 
     fn lock_until(&self, want: Want, clock: clockid_t, at: &timespec) -> c_int {

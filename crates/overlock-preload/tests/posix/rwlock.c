@@ -331,6 +331,40 @@ static void stops(int number)
 		continue;
 }
 
+static void *write_in_turn(void *unused)
+{
+	arrive();
+	EQ(pthread_rwlock_wrlock(&lock), 0);
+	inside = 1;
+	EQ(pthread_rwlock_unlock(&lock), 0);
+	return unused;
+}
+
+/*
+ * A thread that has just let a waiting writer in takes the lock again behind it. On a busy machine the writer can come
+ * too late for its turn now and then, but not each time.
+ */
+CASE(a_reader_that_comes_again_does_not_pass_a_writer)
+{
+	int first = 0;
+
+	prefer_writers();
+	for (int i = 0; i < 20; i++) {
+		pthread_t writer;
+
+		arrived = inside = 0;
+		EQ(pthread_rwlock_rdlock(&lock), 0);
+		writer = start(write_in_turn, NULL);
+		until_blocked();
+		EQ(pthread_rwlock_unlock(&lock), 0);
+		EQ(pthread_rwlock_rdlock(&lock), 0);
+		first += inside;
+		EQ(pthread_rwlock_unlock(&lock), 0);
+		join(writer);
+	}
+	CHECK(first > 0);
+}
+
 /* A waiter that a collector has stopped keeps the others out for a bounded time in all. */
 CASE(a_stopped_waiter_stops_no_other)
 {

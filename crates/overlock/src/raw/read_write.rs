@@ -245,6 +245,22 @@ impl<P: Platform, C: Class> RawRwLock<P, C> {
         lock_upgradable, try_lock_upgradable, try_lock_upgradable_until
     }
 
+    /// Takes the lock for reading, if that passes no waiter whose turn it is. Returns whether it
+    /// took the lock.
+    #[doc(hidden)]
+    #[inline]
+    pub fn try_lock_shared_in_turn(&self) -> bool {
+        self.try_take(Want::Read, Pass::Waiting)
+    }
+
+    /// Takes the lock for writing, if that passes no waiter whose turn it is. Returns whether it
+    /// took the lock.
+    #[doc(hidden)]
+    #[inline]
+    pub fn try_lock_in_turn(&self) -> bool {
+        self.try_take(Want::Write, Pass::Waiting)
+    }
+
     /// Releases the lock, held for reading.
     ///
     /// # Safety

@@ -59,7 +59,7 @@ impl<P: Platform, C: Class> RawRwLock<P, C> {
                     return Ok(());
                 }
                 wait.spin();
-            } else if seen.is_full() && want != Want::Write {
+            } else if seen.is_full() && matches!(want, Want::Read | Want::Upgradable) {
                 return self.give_up(&wait, Refused::Full);
             } else if wait.is_late() {
                 return self.give_up(&wait, Refused::Late);
