@@ -227,7 +227,8 @@ fn why(names: &[&str]) -> (Kind, String) {
     match (call, found) {
         (Some(call), Some((_, kind, what, _))) => (*kind, words(call, what)),
         (Some(call), None) => (Kind::Call, call.to_owned()),
-        (None, _) => {
+        (None, Some((part, kind, what, _))) => (*kind, words(part.trim_end_matches('_'), what)),
+        (None, None) => {
             let common = ["__schedule", "schedule", "__traceiter", "perf_"];
             let own = names.iter().find(|name| !common.iter().any(|part| name.starts_with(part)));
             (Kind::Unknown, own.map_or("in the kernel", |name| name).to_owned())
@@ -294,6 +295,11 @@ mod tests {
         let chain = [&chain[..], &["handle_mm_fault", "exc_page_fault"]].concat();
         assert_eq!(why(&chain), (Kind::Fault, "page fault of a file".into()));
         assert_eq!(why(&["__schedule", "schedule", "odd_function"]).1, "odd_function");
+        // The function of the system call itself is left out where it ends with a jump.
+        let chain = ["schedule", "__do_semtimedop", "do_semtimedop", "do_syscall_64"];
+        assert_eq!(why(&chain), (Kind::SysV, "semtimedop, a SysV semaphore".into()));
+        let chain = ["schedule", "locks_lock_inode_wait", "__do_sys_flock", "do_syscall_64"];
+        assert_eq!(why(&chain), (Kind::FileLock, "flock, a file lock".into()));
         for (part, kind, what, example) in KERNEL {
             let chain: Vec<&str> = example.split(" <- ").collect();
             let first = KERNEL.iter().find(|(part, ..)| chain.iter().any(|one| one.contains(part)));

@@ -183,7 +183,7 @@ pub(super) const KERNEL: &[(&str, Kind, &str, &str)] = &[
     ("pipe_", Kind::Pipe, "a pipe", "schedule <- anon_pipe_read <- vfs_read <- ksys_read"),
     ("eventfd_", Kind::Eventfd, "an eventfd", "schedule <- eventfd_read <- vfs_read <- ksys_read"),
     ("timerfd_", Kind::Timer, "a timer", "schedule <- timerfd_read_iter <- ksys_read"),
-    ("flock_lock_inode", Kind::FileLock, "a file lock", "flock_lock_inode_wait <- __x64_sys_flock"),
+    ("sys_flock", Kind::FileLock, "a file lock", "locks_lock_inode_wait <- __x64_sys_flock"),
     ("fcntl_setlk", Kind::FileLock, "a file lock", "fcntl_setlk <- __x64_sys_fcntl"),
     ("posix_lock_inode", Kind::FileLock, "a file lock", "posix_lock_inode_wait <- __x64_sys_fcntl"),
     ("semtimedop", Kind::SysV, "a SysV semaphore", "__do_semtimedop <- __x64_sys_semop"),
