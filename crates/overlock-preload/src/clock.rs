@@ -47,10 +47,10 @@ impl Deadline {
         Ok(Self { clock, at_ns })
     }
 
-    /// Tries until `attempt` returns 0 or an error other than `ETIMEDOUT`, or until the deadline has
-    /// passed. `attempt` receives a time on `CLOCK_MONOTONIC`, in nanoseconds, at which it has to
-    /// give up and return `ETIMEDOUT`. Each attempt may last as long as those before it together, so
-    /// that what it has reached is not given up again and again.
+    /// Tries until `attempt` returns 0 or an error other than `ETIMEDOUT`, or until the deadline
+    /// has passed. `attempt` receives a time on `CLOCK_MONOTONIC`, in nanoseconds, at which it has
+    /// to give up and return `ETIMEDOUT`. Each attempt may last as long as those before it
+    /// together, so that what it has reached is not given up again and again.
     pub(crate) fn attempt(&self, mut attempt: impl FnMut(u64) -> c_int) -> c_int {
         if self.clock == libc::CLOCK_MONOTONIC {
             return attempt(self.at_ns);
