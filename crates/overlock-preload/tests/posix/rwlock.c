@@ -494,12 +494,16 @@ CASE(a_child_has_no_waiters)
 /* What processes share is libc's, in every call. */
 CASE(processes_share_a_lock)
 {
-	pthread_rwlock_t *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct {
+		pthread_rwlock_t lock;
+		atomic_int is_late;
+	} *memory = mmap(NULL, sizeof *memory, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pthread_rwlock_t *shared = &memory->lock;
 	pthread_rwlockattr_t attributes;
 	struct timespec at;
 	pid_t child;
 
-	CHECK(shared != MAP_FAILED);
+	CHECK(memory != MAP_FAILED);
 	EQ(pthread_rwlockattr_init(&attributes), 0);
 	EQ(pthread_rwlockattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED), 0);
 	EQ(pthread_rwlock_init(shared, &attributes), 0);
@@ -510,11 +514,14 @@ CASE(processes_share_a_lock)
 		EQ(pthread_rwlock_tryrdlock(shared), 0);
 		EQ(pthread_rwlock_unlock(shared), 0);
 		EQ(pthread_rwlock_timedwrlock(shared, &at), ETIMEDOUT);
+		memory->is_late = 1;
 		EQ(pthread_rwlock_wrlock(shared), 0);
 		EQ(pthread_rwlock_unlock(shared), 0);
 		_exit(0);
 	}
-	pause_ms(100);
+	/* A child that has failed never comes so far. */
+	for (int i = 0; i < 10000 && !memory->is_late; i++)
+		pause_ms(1);
 	EQ(pthread_rwlock_unlock(shared), 0);
 	expect_success(child);
 	EQ(pthread_rwlock_trywrlock(shared), 0);

@@ -55,7 +55,8 @@ fn is_reachable(name: &str, event: Event) -> bool {
             queue => {
                 let reached = [&queueing[..], &halts, &wakes, &[LockTimeout, PvWaitHead]].concat();
                 // There, waiters outside the queue halt on the word and need no node.
-                let rare = queue == "hybrid" && name.starts_with("cheap-");
+                let rare =
+                    queue == "ending-hybrid" || queue == "hybrid" && name.starts_with("cheap-");
                 reached.contains(&event) && !(rare && event == LockUseNode4)
             }
         }
