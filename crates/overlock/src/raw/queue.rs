@@ -297,7 +297,10 @@ unsafe impl<P: Platform, O: Order, C: Class> RawLock for QueueLock<P, O, C> {
             let address = core::ptr::from_ref(&self.word);
             // ORDERING: Release, O2. The word is not touched again (F4).
             let before = self.word.fetch_sub(rmw::RELEASE, Release);
-            return Self::after_release(address, LockWord::new(before));
+            if LockWord::new(before).is_head_halted() {
+                kick::kick_head::<P, C>(address);
+            }
+            return;
         }
         // ORDERING: Release, O2. (0,0,0,0,1) -> (0,0,0,0,0)
         if cas(&self.word, LockWord::HELD, LockWord::FREE, Release).is_err() {
