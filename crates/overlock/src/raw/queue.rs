@@ -77,8 +77,7 @@
 //!   stealing, or halt on the lock.
 //! * Q2: `HEAD_HALTED` in a node implies its entry in the table; `HALTED` in the word implies that
 //!   a node is in one of `HEAD_HALTED`, `KICKING` and `KICKED`, or on its way out of them. Once the
-//!   lock is free, `HEAD_HALTED` implies that `HALTED` is set, or that a release or a steal is
-//!   about to kick.
+//!   lock is free, `HEAD_HALTED` implies that `HALTED` is set, or that a release is about to kick.
 //! * Q3: a release that sees `HALTED` finds the queue head in the table, or the head is awake and
 //!   looks at the word again before it halts.
 //! * Q4: no CPU waits for another that may have been taken away: a holder does not wait for its

@@ -12,7 +12,7 @@
 //! |---|---|---|---|
 //! | `LOCKED` | The lock is held. | the CPU that takes it | the release |
 //! | `steals` | How often the queue head has been passed, or a few more. | each steal, or its release; with `NO_STEALING` | the queue head when it leaves the queue |
-//! | `HALTED` | The queue head has halted and is in the table of waiters. | the queue head, or the holder that promoted it asleep | the queue head when it is back; a steal that finds it kicked |
+//! | `HALTED` | The queue head has halted and is in the table of waiters. | the queue head, or the holder that promoted it asleep | the queue head when it is back |
 //! | `NO_STEALING` | No newcomer may pass the queue head. | the queue head; in strict order, the CPU that makes it the head | the queue head |
 //! | `ABSENT` | The queue head has not come although the lock was free and reserved for it: it is passed without a count. | a waiter that passes it | the queue head when it is back |
 //! | `PARKED` | A waiter outside the queue may have halted on the word. | each such waiter, before it halts, and when it takes the lock or joins the queue after that, because it can't know whether it was the last | the release, which wakes one |
