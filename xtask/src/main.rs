@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 
 mod debian;
 mod dist;
+mod follow;
 mod parking_lot;
 mod results;
 mod roots;
@@ -39,6 +40,8 @@ cargo xtask COMMAND
   spin     the same for spin
   suites [CRATE]...  run the tests of crates over parking_lot and spin, as they are and with Overlock's
            locks put there by compat/patch, and fill the table of docs/suites.md
+  follow   step through lock() to the futex, under gdb, and print each function and file that it
+           enters; there is a most of each; skips visibly without gdb
   targets  check what is promised of other machines (32 bits, kernels, Android), and of programs
            with two versions of the crate, or with it in a shared library; [--install] adds the
            targets that the toolchain lacks; skips visibly
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         ["uninstall", "--prefix", prefix] => dist::uninstall(prefix),
         ["reference"] => reference(),
         ["parking-lot"] => parking_lot::check(),
+        ["follow"] => follow::check(),
         ["spin"] => spin::check(),
         ["suites", ref crates @ ..] => suites::check(crates),
         ["results", ref files @ ..] if !files.is_empty() => results::write(&root(), files),
