@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Faulty locks, each with one fault, to show that the models find it.
+//! Faulty locks, each with one fault, to show that the models find it; and the real locks where the
+//! platform or the states of nodes are at fault.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -8,12 +9,17 @@ use overlock::atomic::Atomic;
 use overlock::platform::Platform;
 
 use crate::support::cells::{Life, Part, Word};
-use crate::support::models::{
-    Depth, Plan, Report, hybrid, lock, queued, sections, unwatched, wide,
-};
-use crate::support::platform::{Barrier, ByAddress, Cheap, Halting, World};
+use crate::support::locks::Step::{self, Enter};
+use crate::support::locks::{Kind, Verbs, hybrid, locks, queued, unwatched, wide};
+use crate::support::models::{Depth, Report};
+use crate::support::platform::worlds::{FUTEX, STALE};
+use crate::support::platform::{Barrier, ByAddress, Cheap, World};
 use crate::support::sites;
-use crate::support::unsure::twice;
+use crate::support::states::Numbers;
+use crate::support::table::{
+    HYBRID, INTERRUPTED, INTERRUPTED_KICK, LATE, LATE_KICK, QUEUED, TICKET, TWO,
+};
+use crate::support::unsure::{self, twice};
 
 const LOCKED: u32 = 1;
 const WAITERS: u32 = 2;
@@ -64,6 +70,8 @@ macro_rules! raw_lock {
                 false
             }
         }
+
+        impl Verbs for $lock {}
     };
 }
 
@@ -134,48 +142,39 @@ raw_lock!(
     }
 );
 
-/// A lock on a platform whose `membarrier` does nothing.
-fn unfenced<L: RawLock + 'static>(make: fn(&'static Life) -> L) -> String {
-    let world = World { barrier: Barrier::Pretended, ..World::PLAIN };
-    let plan = Plan { preemptions: None, world, ..Plan::PLAIN };
+/// Explores to the model's own bound; returns why it failed.
+fn found(explore: impl FnOnce(Depth) -> Report) -> String {
     sites::reset(None);
-    let report: Report = sections::<L>(plan, Depth::Bounded, make, lock, unwatched);
-    report.failure.expect("the model finds that a release misses a waiter")
+    explore(Depth::Bounded).failure.expect("the model finds what is wrong")
 }
 
-fn explore<L: RawLock + 'static>(make: fn(&'static Life) -> L) -> String {
-    let plan = Plan {
-        sections: &[2, 2],
-        preemptions: Some(3),
-        world: World { stale_failures: true, ..World::PLAIN },
-        ..Plan::PLAIN
-    };
-    sites::reset(None);
-    let report: Report = sections::<L>(plan, Depth::Bounded, make, lock, unwatched);
-    report.failure.expect("the model finds what is wrong with the lock")
+/// What is wrong with a lock of this make that two CPUs enter twice each.
+fn contended(make: fn(&'static Life) -> Box<dyn Verbs>) -> String {
+    const STEPS: &[&[Step]] = &[&[Enter(0), Enter(0)], &[Enter(0), Enter(0)]];
+    found(locks(STALE, Some(3), STEPS, [Kind { make, watch: unwatched }]))
 }
 
 #[test]
 fn a_lock_that_excludes_nobody_is_found() {
-    let failure = explore(|_| NoOp);
+    let failure = contended(|_| Box::new(NoOp));
     assert!(failure.contains("Concurrent write accesses"), "{failure}");
 }
 
 #[test]
 fn a_lost_wake_up_is_found() {
-    let failure = explore(|life| Forgetful(Cells::new(life)));
+    let failure = contended(|life| Box::new(Forgetful(Cells::new(life))));
     assert!(failure.contains("deadlock"), "{failure}");
 }
 
 #[test]
 fn an_access_after_the_release_is_found() {
-    let failure = explore(|life| Lingering(Cells::new(life)));
+    let failure = contended(|life| Box::new(Lingering(Cells::new(life))));
     assert!(failure.contains("Concurrent read and write accesses"), "{failure}");
 }
 
 #[test]
 fn a_flag_cleared_under_a_waiter_is_found() {
-    let failure = explore(|life| Careless(Cells::new(life)));
+    let failure = contended(|life| Box::new(Careless(Cells::new(life))));
     assert!(failure.contains("deadlock"), "{failure}");
 }
 
@@ -186,21 +185,41 @@ fn releases_that_trust_two_callers_are_found() {
         unsafe { lock.unlock() };
         true
     }
-    let depth = Depth::Bounded;
-    sites::reset(None);
-    for report in [
-        twice(queued::<Halting>, |lock, ()| release(lock), depth),
-        twice(wide::<Halting>, |lock, _| release(lock), depth),
-    ] {
-        assert!(report.failure.is_some(), "the model finds the second release");
+    found(twice(unsure::QUEUED, |lock, ()| release(lock)));
+    found(twice(unsure::TICKET, |lock, _| release(lock)));
+}
+
+/// `membarrier` does nothing.
+#[test]
+fn cheap_releases_that_nobody_cuts_off_are_found() {
+    let world = World { barrier: Barrier::Pretended, ..FUTEX };
+    for kind in [wide::<Cheap>(), queued::<Cheap>(), hybrid::<Cheap>()] {
+        let failure = found(locks(world, None, TWO, [Kind { watch: unwatched, ..kind }]));
+        assert!(failure.contains("deadlock"), "{failure}");
     }
 }
 
+/// A late kick for a ticket mistakes a waiter that has halted in a queue for one of its own. The
+/// waiter comes back in an impossible state and believes that it is the queue head. (What `park.rs`
+/// writes also contains a tag of the word, so it is still distinct.) The locks had this fault once;
+/// models with one kind of lock do not show it.
 #[test]
-fn cheap_releases_that_nobody_cuts_off_are_found() {
-    for failure in [unfenced(wide::<Cheap>), unfenced(queued::<Cheap>)] {
+fn states_with_equal_numbers_are_found() {
+    for second in [QUEUED, HYBRID] {
+        let world = World { numbers: Numbers::Shared, ..LATE };
+        let failure = found(locks(world, Some(1), LATE_KICK, [TICKET, second]));
+        assert!(failure.contains("left != right") || !cfg!(debug_assertions), "{failure}");
+    }
+}
+
+/// A release announces that it has kicked, but is interrupted before it does. Its handler then
+/// waits behind the very waiter that it was about to kick.
+#[test]
+fn a_mark_before_the_kick_is_found() {
+    for (first, second) in [(QUEUED, QUEUED), (QUEUED, HYBRID), (HYBRID, QUEUED), (HYBRID, HYBRID)]
+    {
+        let world = World { numbers: Numbers::Early, ..INTERRUPTED };
+        let failure = found(locks(world, Some(2), INTERRUPTED_KICK, [first, second]));
         assert!(failure.contains("deadlock"), "{failure}");
     }
-    let failure = unfenced(hybrid::<Cheap>);
-    assert!(failure.contains("deadlock"), "{failure}");
 }

@@ -9,8 +9,9 @@ use overlock::platform::Platform;
 use overlock::refresh::Value;
 
 use crate::support::cells::Word;
-use crate::support::models::Depth;
-use crate::support::platform::{ByAddress, World};
+use crate::support::models::{Depth, Steps};
+use crate::support::platform::ByAddress;
+use crate::support::platform::worlds::FUTEX;
 use crate::support::refreshes::Call::{self, Fresh, Join, Last, Panics, Stops};
 use crate::support::refreshes::{Number, Shared, calls};
 use crate::support::sites;
@@ -140,9 +141,9 @@ impl<const DEAF: bool> Shared for Naive<DEAF> {
     }
 }
 
-fn failure<S: Shared>(all: &'static [&'static [Call]]) -> String {
+fn failure<S: Shared>(all: Steps<Call>) -> String {
     sites::reset(None);
-    let report = calls::<S>(World::PLAIN, Some(3), all, Depth::Bounded);
+    let report = calls::<S>(FUTEX, Some(3), all)(Depth::Bounded);
     report.failure.expect("the model finds what is wrong with the shared value")
 }
 
@@ -209,6 +210,6 @@ fn a_panic_that_stops_everybody_is_found() {
 fn a_naive_shared_value_is_not_found_to_be_wrong() {
     sites::reset(None);
     const ALL: &[&[Call]] = &[&[Join], &[Join, Last]];
-    let report = calls::<Naive<false>>(World::PLAIN, Some(3), ALL, Depth::Bounded);
+    let report = calls::<Naive<false>>(FUTEX, Some(3), ALL)(Depth::Bounded);
     assert_eq!(report.failure, None);
 }

@@ -14,23 +14,21 @@
 use std::cell::Cell;
 
 use loom::cell::UnsafeCell;
-use overlock::counters::Event;
+use overlock::RawCondvar;
 use overlock::platform::Platform;
-use overlock::{RawCondvar, RawLock};
 
 use super::cells::{Life, Part, Word};
-use super::models::{Depth, Report, Seen, explore, queued, test_and_set};
-use super::platform::{self, ByAddress, Halt, Halting, Spinning, World};
-use super::table::Model;
-use Act::{Give, GiveAll, GiveInside, Linger, Take, TakeBy, Takes};
+use super::locks::{Kind, Verbs, queued, tas};
+use super::models::{Depth, Report, Scene, Seen, Steps, models, play};
+use super::platform::worlds::{FUTEX, SPURIOUS, STALE, TIMEOUT, TOKEN};
+use super::platform::{self, ByAddress, Halting, Spinning, World};
+use Act::{Give, GiveAll, GiveInside, Linger, Take, TakeBy};
 
 /// What a CPU does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
     /// Waits for a token and takes it.
     Take,
-    /// The same, twice.
-    Takes,
     /// Waits for a token until this time; gives up if there is none then.
     TakeBy(u64),
     /// Waits once until this time, for no token.
@@ -43,35 +41,10 @@ pub(crate) enum Act {
     GiveAll(u32),
 }
 
-/// A condition variable under test.
-pub(crate) trait Conditional: 'static {
-    fn new(cell: &dyn Fn() -> Word) -> Self;
-    fn wait(&self, mutex: &dyn RawLock, deadline_ns: Option<u64>) -> bool;
-    fn notify_one(&self);
-    fn notify_all(&self);
-}
-
-impl<P: Platform<Word = Word>> Conditional for RawCondvar<P, Seen> {
-    fn new(cell: &dyn Fn() -> Word) -> Self {
-        // SAFETY: each cell holds zero.
-        unsafe { Self::with(cell(), [cell(), cell()], cell(), cell(), cell(), cell()) }
-    }
-    fn wait(&self, mutex: &dyn RawLock, deadline_ns: Option<u64>) -> bool {
-        // SAFETY: the models wait with the mutex.
-        self.wait_between(deadline_ns, || unsafe { mutex.unlock() }, || mutex.lock())
-    }
-    fn notify_one(&self) {
-        self.notify_one();
-    }
-    fn notify_all(&self) {
-        self.notify_all();
-    }
-}
-
-struct Scene<S> {
-    condvar: S,
+struct Place<P: Platform> {
+    condvar: RawCondvar<P, Seen>,
     life: &'static Life,
-    mutex: Box<dyn RawLock>,
+    mutex: Box<dyn Verbs>,
     /// The tokens; under the mutex.
     tokens: UnsafeCell<u32>,
     /// How many CPUs still use the condition variable, as waiters or before they notify; under the
@@ -81,7 +54,7 @@ struct Scene<S> {
     all_waited: Cell<bool>,
 }
 
-impl<S: Conditional> Scene<S> {
+impl<P: Platform<Word = Word> + 'static> Place<P> {
     fn get(&self) -> u32 {
         // SAFETY: the caller has the mutex; loom fails the model if it does not exclude.
         self.tokens.with(|tokens| unsafe { *tokens })
@@ -97,11 +70,16 @@ impl<S: Conditional> Scene<S> {
         unsafe { self.mutex.unlock() };
     }
 
+    /// Returns whether it was notified, or may have been.
+    fn wait(&self, deadline_ns: Option<u64>) -> bool {
+        self.condvar.wait_between(deadline_ns, || self.unlock(), || self.mutex.lock())
+    }
+
     fn take(&self, deadline_ns: Option<u64>) {
         self.mutex.lock();
         let (mut waited, mut in_time) = (false, true);
         while self.get() == 0 && in_time {
-            in_time = self.condvar.wait(&*self.mutex, deadline_ns);
+            in_time = self.wait(deadline_ns);
             waited = in_time;
         }
         if self.get() > 0 {
@@ -115,15 +93,18 @@ impl<S: Conditional> Scene<S> {
             self.life.end();
         }
     }
+}
 
-    fn act(&self, act: Act) {
+impl<P: Platform<Word = Word> + 'static> Scene for Place<P> {
+    type Step = Act;
+
+    fn step(&'static self, act: Act) -> bool {
         match act {
             Take => self.take(None),
-            Takes => (0..2).for_each(|_| self.take(None)),
             TakeBy(at) => self.take(Some(at)),
             Linger(at) => {
                 self.mutex.lock();
-                self.condvar.wait(&*self.mutex, Some(at));
+                self.wait(Some(at));
                 self.unlock();
             }
             Give | GiveInside | GiveAll(_) => {
@@ -134,110 +115,93 @@ impl<S: Conditional> Scene<S> {
                 }
                 self.unlock();
                 match act {
-                    Give => self.condvar.notify_one(),
-                    GiveAll(_) => self.condvar.notify_all(),
+                    Give => _ = self.condvar.notify_one(),
+                    GiveAll(_) => _ = self.condvar.notify_all(),
                     _ => {}
                 }
             }
         }
+        true
     }
 }
 
-/// Each CPU acts on one condition variable. If `frees`, the last waiter frees it: then the model
-/// has one notification.
-pub(crate) fn acts<S: Conditional>(
+/// Each CPU acts on one condition variable with a mutex of this kind. The last waiter frees it if
+/// there is one notification and no CPU lingers.
+fn acts_with<P: Platform<Word = Word> + 'static>(
+    mutex: Kind,
     world: World,
     preemptions: Option<usize>,
-    mutex: fn(&'static Life) -> Box<dyn RawLock>,
-    acts: &'static [&'static [Act]],
-    depth: Depth,
-) -> Report {
-    let is_wait = |act: &&Act| matches!(act, Take | TakeBy(_) | Takes);
-    let waits = |act: &Act| if *act == Takes { 2 } else { 1 };
+    acts: Steps<Act>,
+) -> impl FnOnce(Depth) -> Report {
+    let all = || acts.iter().copied().flatten();
     let is_notification = |act: &&Act| matches!(act, Give | GiveInside | GiveAll(_));
-    let notifiers = acts.iter().copied().flatten().filter(is_notification).count();
-    let lingers = acts.iter().copied().flatten().any(|act| matches!(act, Linger(_)));
-    let waits = acts.iter().copied().flatten().filter(is_wait).map(waits).sum();
-    explore(preemptions, depth, move || {
-        platform::open(world, acts.len());
+    let frees =
+        all().filter(is_notification).count() == 1 && !all().any(|act| matches!(act, Linger(_)));
+    let waits = all().filter(|act| matches!(act, Take | TakeBy(_))).count();
+    play(world, preemptions, acts, move || {
         let [life, mutexs] = [(); 2].map(|()| platform::keep(Life::new(None)));
         let cell = || Word::new(0, Part::Lock(life));
-        let scene = platform::keep(Scene {
-            condvar: S::new(&cell),
+        platform::keep(Place {
+            // SAFETY: each cell holds zero.
+            condvar: unsafe {
+                RawCondvar::<P, Seen>::with(
+                    cell(),
+                    [cell(), cell()],
+                    cell(),
+                    cell(),
+                    cell(),
+                    cell(),
+                )
+            },
             life,
-            mutex: mutex(mutexs),
+            mutex: (mutex.make)(mutexs),
             tokens: UnsafeCell::new(0),
             users: Cell::new(waits),
-            all_waited: Cell::new(notifiers == 1 && !lingers),
-        });
-        platform::run(acts.len(), move |cpu| {
-            for &act in acts[cpu] {
-                scene.act(act);
-            }
-        });
-        platform::close();
+            all_waited: Cell::new(frees),
+        })
     })
 }
 
-macro_rules! models {
-    ($($name:ident: on $platform:ty, $world:expr, $bound:expr, $mutex:ident, $acts:expr,
-        [$($event:ident),*], [$($site:literal),*];)*) => {
-        /// All models of the condition variable.
-        pub(crate) const MODELS: &[Model] = &[$(Model {
-            name: stringify!($name),
-            run: |depth| {
-                let mutex = |life| Box::new($mutex::<$platform>(life)) as Box<dyn RawLock>;
-                acts::<RawCondvar<$platform, Seen>>($world, $bound, mutex, $acts, depth)
-            },
-            events: &[$(Event::$event),*],
-            sites: &[$($site),*],
-        },)*];
-    };
+fn acts<P: Platform<Word = Word> + 'static>(
+    world: World,
+    preemptions: Option<usize>,
+    acts: Steps<Act>,
+) -> impl FnOnce(Depth) -> Report {
+    acts_with::<P>(tas::<P>(), world, preemptions, acts)
 }
 
-const FUTEX: World = World::PLAIN;
-const STALE: World = World { stale_failures: true, ..World::PLAIN };
-const TOKEN: World = World { halt: Halt::Token, ..STALE };
-const SPURIOUS: World = World { spurious: 1, ..World::PLAIN };
-const TIMEOUT: World = World { timeouts: true, ..World::PLAIN };
-const FULL: World = World { full: true, ..World::PLAIN };
-const NUMBERLESS: World = World { numberless: 1, ..World::PLAIN };
+const FULL: World = World { full: true, ..FUTEX };
+const NUMBERLESS: World = World { numberless: 1, ..FUTEX };
 
 models! {
-    cond_two: on Halting, STALE, Some(2), test_and_set, &[&[Take], &[Give]],
+    cond_two: acts::<Halting>(STALE, Some(2), &[&[Take], &[Give]]), [PvWaitNode, PvKickUnlock], [];
+    cond_inside: acts::<Halting>(STALE, Some(2), &[&[Take], &[GiveInside]]),
         [PvWaitNode, PvKickUnlock], [];
-    cond_inside: on Halting, STALE, Some(2), test_and_set, &[&[Take], &[GiveInside]],
+    cond_token: acts::<Halting>(TOKEN, Some(2), &[&[Take], &[Give]]),
         [PvWaitNode, PvKickUnlock], [];
-    cond_token: on Halting, TOKEN, Some(2), test_and_set, &[&[Take], &[Give]],
+    cond_addr: acts::<ByAddress>(FUTEX, Some(3), &[&[Take], &[Give]]),
         [PvWaitNode, PvKickUnlock], [];
-    cond_addr: on ByAddress, FUTEX, Some(3), test_and_set, &[&[Take], &[Give]],
+    cond_spurious: acts::<Halting>(SPURIOUS, Some(2), &[&[Take], &[Give]]),
         [PvWaitNode, PvKickUnlock], [];
-    cond_spurious: on Halting, SPURIOUS, Some(2), test_and_set, &[&[Take], &[Give]],
+    cond_spin: acts::<Spinning>(FUTEX, Some(2), &[&[Take], &[Give]]), [], [];
+    cond_queued: acts_with::<Halting>(queued::<Halting>(), FUTEX, Some(2), &[&[Take, Take], &[Give, Give]]),
         [PvWaitNode, PvKickUnlock], [];
-    cond_spin: on Spinning, FUTEX, Some(2), test_and_set, &[&[Take], &[Give]], [], [];
-    cond_queued: on Halting, FUTEX, Some(2), queued, &[&[Takes], &[Give, Give]],
+    cond_all: acts::<ByAddress>(FUTEX, Some(1), &[&[Take], &[Take], &[GiveAll(2)]]),
         [PvWaitNode, PvKickUnlock], [];
-    cond_all: on ByAddress, FUTEX, Some(1), test_and_set, &[&[Take], &[Take], &[GiveAll(2)]],
+    cond_all_three: acts::<Halting>(FUTEX, Some(0), &[&[Take], &[Take], &[Take], &[GiveAll(3)]]),
         [PvWaitNode, PvKickUnlock], [];
-    cond_all_three: on Halting, FUTEX, Some(0), test_and_set,
-        &[&[Take], &[Take], &[Take], &[GiveAll(3)]],
+    cond_all_two: acts::<Halting>(STALE, Some(2), &[&[Take], &[GiveAll(1)]]),
         [PvWaitNode, PvKickUnlock], [];
-    cond_all_two: on Halting, STALE, Some(2), test_and_set, &[&[Take], &[GiveAll(1)]],
+    cond_one_each: acts::<ByAddress>(FUTEX, Some(1), &[&[Take], &[Take], &[Give, Give]]),
         [PvWaitNode, PvKickUnlock], [];
-    cond_one_each: on ByAddress, FUTEX, Some(1), test_and_set, &[&[Take], &[Take], &[Give, Give]],
-        [PvWaitNode, PvKickUnlock], [];
-    cond_later: on ByAddress, TIMEOUT, Some(2), test_and_set, &[&[Take], &[Give, Linger(1)]],
+    cond_later: acts::<ByAddress>(TIMEOUT, Some(2), &[&[Take], &[Give, Linger(1)]]),
         [PvWaitNode, PvKickUnlock, LockTimeout], [];
-    cond_timed: on Halting, TIMEOUT, Some(3), test_and_set, &[&[TakeBy(1)], &[Give]],
-        [LockTimeout], [];
-    cond_timed_three: on ByAddress, TIMEOUT, Some(2), test_and_set,
-        &[&[TakeBy(1)], &[Take], &[Give, Give]],
+    cond_timed: acts::<Halting>(TIMEOUT, Some(3), &[&[TakeBy(1)], &[Give]]), [LockTimeout], [];
+    cond_timed_three: acts::<ByAddress>(TIMEOUT, Some(2), &[&[TakeBy(1)], &[Take], &[Give, Give]]),
         [LockTimeout, PvKickUnlock], [];
-    cond_timed_all: on Halting, TIMEOUT, Some(1), test_and_set,
-        &[&[TakeBy(1)], &[Take], &[GiveAll(2)]],
+    cond_timed_all: acts::<Halting>(TIMEOUT, Some(1), &[&[TakeBy(1)], &[Take], &[GiveAll(2)]]),
         [LockTimeout, PvKickUnlock], [];
-    cond_full: on Halting, FULL, Some(2), test_and_set, &[&[Take], &[Give]],
-        [PvWaitNode, PvKickUnlock], [];
-    cond_numberless: on Halting, NUMBERLESS, Some(2), test_and_set, &[&[Give], &[Take]],
+    cond_full: acts::<Halting>(FULL, Some(2), &[&[Take], &[Give]]), [PvWaitNode, PvKickUnlock], [];
+    cond_numberless: acts::<Halting>(NUMBERLESS, Some(2), &[&[Give], &[Take]]),
         [PvWaitNode, PvKickUnlock], [];
 }

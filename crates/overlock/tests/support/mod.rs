@@ -4,8 +4,7 @@
 
 pub(crate) mod cells;
 pub(crate) mod condvars;
-pub(crate) mod contexts;
-pub(crate) mod mixed;
+pub(crate) mod locks;
 pub(crate) mod models;
 pub(crate) mod platform;
 pub(crate) mod refreshes;

@@ -10,9 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
 
-use crate::support::models::Depth;
+use crate::support::models::{self, Depth, model};
 use crate::support::sites::{self, Site};
-use crate::support::table::{model, models};
 
 /// Site, weakened ordering, and the model that then fails.
 const CAUGHT: &[(&str, Ordering, &str)] = &[
@@ -85,7 +84,7 @@ fn executed() -> &'static BTreeMap<Site, Ordering> {
     static SITES: OnceLock<BTreeMap<Site, Ordering>> = OnceLock::new();
     SITES.get_or_init(|| {
         let mut all = BTreeMap::new();
-        for model in models() {
+        for model in models::all() {
             sites::reset(None);
             // A reservation in vain takes two time-outs, which the first executions do not reach.
             // So do halts of an upgrading CPU, beside a queue head.

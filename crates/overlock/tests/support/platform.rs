@@ -121,9 +121,12 @@ pub(crate) struct World {
     pub(crate) outside_wakes: u32,
 }
 
-impl World {
+/// The worlds of most models.
+pub(crate) mod worlds {
+    use super::{Barrier, CPUS, Halt, Numbers, World};
+
     /// Halting under a kernel's lock, with every budget spent at the second reading of the clock.
-    pub(crate) const PLAIN: Self = Self {
+    pub(crate) const FUTEX: World = World {
         halt: Halt::Futex,
         spurious: 0,
         timeouts: false,
@@ -140,6 +143,11 @@ impl World {
         reserved_ns: u64::MAX,
         outside_wakes: 0,
     };
+    pub(crate) const STALE: World = World { stale_failures: true, ..FUTEX };
+    pub(crate) const TOKEN: World = World { halt: Halt::Token, ..STALE };
+    pub(crate) const SPURIOUS: World = World { spurious: 1, ..FUTEX };
+    pub(crate) const SPIN: World = World { pauses: 0, ..STALE };
+    pub(crate) const TIMEOUT: World = World { timeouts: true, ..FUTEX };
 }
 
 /// The state of one CPU.

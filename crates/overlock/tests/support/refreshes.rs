@@ -32,9 +32,9 @@ use overlock::platform::Platform;
 use overlock::refresh::Value;
 
 use super::cells::{Life, Part, Word};
-use super::models::{Depth, Report, explore};
-use super::platform::{self, ByAddress, Halt, Halting, Spinning, World};
-use super::table::Model;
+use super::models::{Depth, Report, Scene, Steps, models, play};
+use super::platform::worlds::{FUTEX, SPIN, SPURIOUS, STALE, TOKEN};
+use super::platform::{self, ByAddress, Halting, Spinning, World};
 use Call::{Fresh, Join, Last, Panics, Stops};
 
 /// The number of a refresh, in each word of a value.
@@ -90,7 +90,7 @@ pub(crate) enum Call {
 /// One more than the most refreshes of a model.
 const NUMBERS: usize = 8;
 
-struct Scene<S> {
+struct Place<S> {
     shared: S,
     known: AtomicU32,
     begun: AtomicU32,
@@ -105,7 +105,7 @@ struct Scene<S> {
 /// The payload with which a computation panics.
 struct NoClock;
 
-impl<S: Shared> Scene<S> {
+impl<S: Shared> Place<S> {
     fn new() -> &'static Self {
         let life = platform::keep(Life::new(None));
         platform::keep(Self {
@@ -175,73 +175,52 @@ impl<S: Shared> Scene<S> {
     }
 }
 
+impl<S: Shared> Scene for Place<S> {
+    type Step = Call;
+
+    fn step(&'static self, call: Call) -> bool {
+        self.make(call);
+        true
+    }
+}
+
 /// Each CPU makes its calls on one shared value.
 pub(crate) fn calls<S: Shared>(
     world: World,
     preemptions: Option<usize>,
-    calls: &'static [&'static [Call]],
-    depth: Depth,
-) -> Report {
-    explore(preemptions, depth, move || {
-        platform::open(world, calls.len());
-        let scene = Scene::<S>::new();
-        platform::run(calls.len(), move |cpu| {
-            for &call in calls[cpu] {
-                scene.make(call);
-            }
-        });
-        platform::close();
-    })
+    calls: Steps<Call>,
+) -> impl FnOnce(Depth) -> Report {
+    play(world, preemptions, calls, Place::<S>::new)
 }
 
-macro_rules! models {
-    ($($name:ident: on $platform:ty, $world:expr, $bound:expr, $calls:expr, [$($site:literal),*];)*) => {
-        /// All models of `Refresh`.
-        pub(crate) const MODELS: &[Model] = &[$(Model {
-            name: stringify!($name),
-            run: |depth| {
-                calls::<Refresh<Number, $platform>>($world, $bound, $calls, depth)
-            },
-            events: &[],
-            sites: &[$($site),*],
-        },)*];
-    };
+fn on<P: Platform<Word = Word> + 'static>(
+    world: World,
+    preemptions: Option<usize>,
+    all: Steps<Call>,
+) -> impl FnOnce(Depth) -> Report {
+    calls::<Refresh<Number, P>>(world, preemptions, all)
 }
 
-const FUTEX: World = World::PLAIN;
-const STALE: World = World { stale_failures: true, ..World::PLAIN };
-const TOKEN: World = World { halt: Halt::Token, ..STALE };
-const SPURIOUS: World = World { spurious: 1, ..World::PLAIN };
-const SPIN: World = World { pauses: 0, ..STALE };
+const FULL: World = World { full: true, ..FUTEX };
+const NUMBERLESS: World = World { numberless: 1, ..FUTEX };
+const WAITS: &str = "refresh.rs wait_for_end compare_exchange";
+const KICKS: &str = "park.rs kick_halted compare_exchange";
 
 models! {
-    refresh_two: on Halting, STALE, None, &[&[Join], &[Join]],
-        ["refresh.rs wait_for_end compare_exchange", "park.rs kick_halted compare_exchange"];
-    refresh_token: on Halting, TOKEN, None, &[&[Join], &[Join]],
-        ["refresh.rs wait_for_end compare_exchange", "park.rs kick_halted compare_exchange"];
-    refresh_addr: on ByAddress, STALE, None, &[&[Join], &[Join]],
-        ["refresh.rs wait_for_end compare_exchange"];
-    refresh_spurious: on Halting, SPURIOUS, None, &[&[Join], &[Join]],
-        ["refresh.rs wait_for_end compare_exchange"];
-    refresh_spin: on Spinning, SPIN, None, &[&[Join], &[Fresh]], [];
-    refresh_full: on Halting, World { full: true, ..FUTEX }, None, &[&[Join], &[Join]],
-        ["refresh.rs wait_for_end compare_exchange"];
-    refresh_numberless: on Halting, World { numberless: 1, ..FUTEX }, None, &[&[Join], &[Join]],
-        ["refresh.rs wait_for_end compare_exchange"];
-    refresh_fresh: on Halting, STALE, None, &[&[Join], &[Fresh]],
-        ["refresh.rs wait_for_end compare_exchange"];
-    refresh_again: on Halting, STALE, Some(2), &[&[Join, Fresh], &[Join, Fresh]],
-        ["refresh.rs wait_for_end compare_exchange"];
-    refresh_last: on Halting, FUTEX, Some(2), &[&[Join, Join], &[Last]], [];
-    refresh_last_again: on Halting, FUTEX, Some(3), &[&[Join], &[Last, Last]], [];
-    refresh_panics: on Halting, FUTEX, Some(3), &[&[Panics, Last], &[Join]],
-        ["refresh.rs wait_for_end compare_exchange"];
-    refresh_panics_addr: on ByAddress, FUTEX, Some(3), &[&[Panics, Join], &[Fresh]],
-        ["refresh.rs wait_for_end compare_exchange"];
-    refresh_stops: on Halting, FUTEX, Some(2), &[&[Stops], &[Last], &[Join]],
-        ["refresh.rs wait_for_end compare_exchange"];
-    refresh_three: on Halting, FUTEX, Some(1), &[&[Join], &[Fresh], &[Join]],
-        ["refresh.rs wait_for_end compare_exchange", "park.rs kick_halted compare_exchange"];
-    refresh_three_addr: on ByAddress, FUTEX, Some(1), &[&[Join], &[Fresh], &[Last]],
-        ["refresh.rs wait_for_end compare_exchange"];
+    refresh_two: on::<Halting>(STALE, None, &[&[Join], &[Join]]), [], [WAITS, KICKS];
+    refresh_token: on::<Halting>(TOKEN, None, &[&[Join], &[Join]]), [], [WAITS, KICKS];
+    refresh_addr: on::<ByAddress>(STALE, None, &[&[Join], &[Join]]), [], [WAITS];
+    refresh_spurious: on::<Halting>(SPURIOUS, None, &[&[Join], &[Join]]), [], [WAITS];
+    refresh_spin: on::<Spinning>(SPIN, None, &[&[Join], &[Fresh]]), [], [];
+    refresh_full: on::<Halting>(FULL, None, &[&[Join], &[Join]]), [], [WAITS];
+    refresh_numberless: on::<Halting>(NUMBERLESS, None, &[&[Join], &[Join]]), [], [WAITS];
+    refresh_fresh: on::<Halting>(STALE, None, &[&[Join], &[Fresh]]), [], [WAITS];
+    refresh_again: on::<Halting>(STALE, Some(2), &[&[Join, Fresh], &[Join, Fresh]]), [], [WAITS];
+    refresh_last: on::<Halting>(FUTEX, Some(2), &[&[Join, Join], &[Last]]), [], [];
+    refresh_last_again: on::<Halting>(FUTEX, Some(3), &[&[Join], &[Last, Last]]), [], [];
+    refresh_panics: on::<Halting>(FUTEX, Some(3), &[&[Panics, Last], &[Join]]), [], [WAITS];
+    refresh_panics_addr: on::<ByAddress>(FUTEX, Some(3), &[&[Panics, Join], &[Fresh]]), [], [WAITS];
+    refresh_stops: on::<Halting>(FUTEX, Some(2), &[&[Stops], &[Last], &[Join]]), [], [WAITS];
+    refresh_three: on::<Halting>(FUTEX, Some(1), &[&[Join], &[Fresh], &[Join]]), [], [WAITS, KICKS];
+    refresh_three_addr: on::<ByAddress>(FUTEX, Some(1), &[&[Join], &[Fresh], &[Last]]), [], [WAITS];
 }

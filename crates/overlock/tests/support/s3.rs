@@ -23,9 +23,8 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering, fence};
 
-use crate::support::models::{Depth, Report, explore};
+use crate::support::models::{Depth, Report, explore, model};
 use crate::support::sites;
-use crate::support::table::model;
 
 const RUNNING: u32 = 0;
 const HALTED: u32 = 1;

@@ -13,14 +13,13 @@
 use std::cell::Cell;
 
 use loom::cell::UnsafeCell;
-use overlock::counters::Event;
 use overlock::platform::Platform;
 use overlock::{RawLock, RawRwLock, RawTimedLock};
 
 use super::cells::{Life, Part, Watch, Word};
-use super::models::{Depth, Report, Seen, explore};
-use super::platform::{self, ByAddress, Halt, Halting, Spinning, World};
-use super::table::Model;
+use super::models::{Depth, Report, Scene, Seen, Steps, models, play};
+use super::platform::worlds::{FUTEX, SPIN, SPURIOUS, STALE, TIMEOUT, TOKEN};
+use super::platform::{self, ByAddress, Halting, Spinning, World};
 use Use::{Again, Downgrade, Read, ReadBy, Reads, Upgradable, Upgrade, UpgradeBy, Write, WriteBy};
 
 /// What a CPU does with the lock.
@@ -34,7 +33,7 @@ pub(crate) enum Use {
     /// Reads past waiting writers.
     Reads,
     Write,
-    /// Writes if that is possible before this time; without waiting, if it is zero.
+    /// Writes if that is possible before this time.
     WriteBy(u64),
     /// Reads with the right to upgrade, and does not.
     Upgradable,
@@ -44,98 +43,6 @@ pub(crate) enum Use {
     UpgradeBy(u64),
     /// Writes, and goes on as an upgradable and then as a plain reader.
     Downgrade,
-}
-
-/// A read-write lock under test.
-pub(crate) trait Shared: 'static {
-    fn new(word: Word) -> Self;
-    fn write(&self, deadline_ns: Option<u64>) -> bool;
-    fn end_write(&self);
-    fn read(&self, deadline_ns: Option<u64>) -> bool;
-    fn end_read(&self);
-    /// The lock itself, if it has the other verbs.
-    fn more(&self) -> &dyn More {
-        unreachable!("no model of this subject needs the verb")
-    }
-}
-
-/// The other verbs of a lock.
-pub(crate) trait More {
-    fn read_again(&self);
-    fn upgradable(&self);
-    fn end_upgradable(&self);
-    fn upgrade(&self, deadline_ns: Option<u64>) -> bool;
-    fn downgrade_to_upgradable(&self);
-    fn downgrade_upgradable(&self);
-}
-
-impl<P: Platform<Word = Word>> Shared for RawRwLock<P, Seen> {
-    fn new(word: Word) -> Self {
-        // SAFETY: the cell holds zero.
-        unsafe { Self::with(word) }
-    }
-    fn write(&self, deadline_ns: Option<u64>) -> bool {
-        match deadline_ns {
-            None => {
-                self.lock();
-                true
-            }
-            Some(0) => self.try_lock(),
-            Some(at) => self.try_lock_until(at),
-        }
-    }
-    fn end_write(&self) {
-        // SAFETY: the models release what they have taken.
-        unsafe { self.unlock() };
-    }
-    fn read(&self, deadline_ns: Option<u64>) -> bool {
-        match deadline_ns {
-            None => {
-                self.lock_shared();
-                true
-            }
-            Some(at) => self.try_lock_shared_until(at),
-        }
-    }
-    fn end_read(&self) {
-        // SAFETY: as above.
-        unsafe { self.unlock_shared() };
-    }
-    fn more(&self) -> &dyn More {
-        self
-    }
-}
-
-impl<P: Platform<Word = Word>> More for RawRwLock<P, Seen> {
-    fn read_again(&self) {
-        self.lock_shared_recursive();
-    }
-    fn upgradable(&self) {
-        self.lock_upgradable();
-    }
-    fn end_upgradable(&self) {
-        // SAFETY: as above.
-        unsafe { self.unlock_upgradable() };
-    }
-    fn upgrade(&self, deadline_ns: Option<u64>) -> bool {
-        match deadline_ns {
-            // SAFETY: as above.
-            None => unsafe {
-                self.upgrade();
-                true
-            },
-            // SAFETY: as above.
-            Some(at) => unsafe { self.try_upgrade_until(at) },
-        }
-    }
-    fn downgrade_to_upgradable(&self) {
-        // SAFETY: as above.
-        unsafe { self.downgrade_to_upgradable() };
-    }
-    fn downgrade_upgradable(&self) {
-        // SAFETY: as above.
-        unsafe { self.downgrade_upgradable() };
-    }
 }
 
 /// What the word says of holders and of those asleep; see `raw/word/read_write.rs`.
@@ -165,19 +72,20 @@ fn says_who_holds() -> Watch {
     Watch { judge, rest: !ASLEEP }
 }
 
-struct Scene<S> {
-    lock: S,
+struct Place<P: Platform> {
+    lock: RawRwLock<P, Seen>,
     life: &'static Life,
     data: UnsafeCell<()>,
     /// How many uses are still to come. It belongs to no CPU, and orders nothing.
     left: Cell<usize>,
 }
 
-impl<S: Shared> Scene<S> {
+impl<P: Platform<Word = Word> + 'static> Place<P> {
     fn new(uses: usize) -> &'static Self {
         let life = platform::keep(Life::new(Some(says_who_holds())));
-        let word = Word::new(0, Part::Lock(life));
-        let (lock, data, left) = (S::new(word), UnsafeCell::new(()), Cell::new(uses));
+        // SAFETY: the cell holds zero.
+        let lock = unsafe { RawRwLock::with(Word::new(0, Part::Lock(life))) };
+        let (data, left) = (UnsafeCell::new(()), Cell::new(uses));
         platform::keep(Self { lock, life, data, left })
     }
 
@@ -190,195 +98,177 @@ impl<S: Shared> Scene<S> {
         self.left.get() == 0
     }
 
-    /// The section of a writer, and its release. The last one frees the lock.
+    /// The section of a writer that has the lock, and its release. The last one frees the lock.
     fn writes(&self) {
         self.data.with_mut(|_| ());
         let last = self.ends();
-        self.lock.end_write();
+        // SAFETY: the caller has taken it.
+        unsafe { self.lock.unlock() };
         if last {
             self.life.end();
         }
     }
 
+    /// The section of a reader that has the lock, and its release.
     fn reads_and_leaves(&self) {
         self.reads();
         self.ends();
-        self.lock.end_read();
+        // SAFETY: as above.
+        unsafe { self.lock.unlock_shared() };
     }
 
-    fn make(&self, what: Use) {
-        let lock = &self.lock;
-        match what {
-            Read => {
-                lock.read(None);
-                self.reads_and_leaves();
-            }
-            ReadBy(at) => {
-                if lock.read(Some(at)) {
-                    self.reads_and_leaves();
-                } else {
-                    self.ends();
-                }
-            }
-            Again => {
-                lock.read(None);
-                lock.more().read_again();
-                self.reads();
-                lock.end_read();
-                self.reads_and_leaves();
-            }
-            Reads => {
-                lock.more().read_again();
-                self.reads_and_leaves();
-            }
-            Write => {
-                lock.write(None);
-                self.writes();
-            }
-            WriteBy(at) => {
-                if lock.write(Some(at)) {
-                    self.writes();
-                } else {
-                    self.ends();
-                }
-            }
-            Upgradable => {
-                lock.more().upgradable();
-                self.reads();
-                self.ends();
-                lock.more().end_upgradable();
-            }
-            Upgrade | UpgradeBy(_) => {
-                lock.more().upgradable();
-                self.reads();
-                let deadline_ns = if let UpgradeBy(at) = what { Some(at) } else { None };
-                if lock.more().upgrade(deadline_ns) {
-                    self.writes();
-                } else {
-                    self.ends();
-                    lock.more().end_upgradable();
-                }
-            }
-            Downgrade => {
-                lock.write(None);
-                self.data.with_mut(|_| ());
-                lock.more().downgrade_to_upgradable();
-                self.reads();
-                lock.more().downgrade_upgradable();
-                self.reads_and_leaves();
-            }
+    /// The section of a CPU that may or may not have got the lock in time.
+    fn if_got(&self, got: bool, section: impl FnOnce(&Self)) {
+        if got {
+            section(self);
+        } else {
+            self.ends();
         }
     }
 }
 
-/// Each CPU makes its uses of one lock. If `held`, the first of CPU 0 is under way when the others
-/// start.
-pub(crate) fn uses<S: Shared>(
+impl<P: Platform<Word = Word> + 'static> Scene for Place<P> {
+    type Step = Use;
+
+    fn step(&'static self, what: Use) -> bool {
+        let lock = &self.lock;
+        match what {
+            Read => {
+                lock.lock_shared();
+                self.reads_and_leaves();
+            }
+            ReadBy(at) => self.if_got(lock.try_lock_shared_until(at), Self::reads_and_leaves),
+            Again => {
+                lock.lock_shared();
+                lock.lock_shared_recursive();
+                self.reads();
+                // SAFETY: taken twice.
+                unsafe { lock.unlock_shared() };
+                self.reads_and_leaves();
+            }
+            Reads => {
+                lock.lock_shared_recursive();
+                self.reads_and_leaves();
+            }
+            Write => {
+                lock.lock();
+                self.writes();
+            }
+            WriteBy(at) => self.if_got(lock.try_lock_until(at), Self::writes),
+            Upgradable | Upgrade | UpgradeBy(_) => {
+                lock.lock_upgradable();
+                self.reads();
+                let upgraded = match what {
+                    // SAFETY: taken above.
+                    UpgradeBy(at) => unsafe { lock.try_upgrade_until(at) },
+                    Upgrade => {
+                        // SAFETY: as above.
+                        unsafe { lock.upgrade() };
+                        true
+                    }
+                    _ => false,
+                };
+                if upgraded {
+                    self.writes();
+                } else {
+                    self.ends();
+                    // SAFETY: as above; it was not upgraded.
+                    unsafe { lock.unlock_upgradable() };
+                }
+            }
+            Downgrade => {
+                lock.lock();
+                self.data.with_mut(|_| ());
+                // SAFETY: taken above to write.
+                unsafe { lock.downgrade_to_upgradable() };
+                self.reads();
+                // SAFETY: as above; it is upgradable now.
+                unsafe { lock.downgrade_upgradable() };
+                self.reads_and_leaves();
+            }
+        }
+        true
+    }
+
+    fn rest(&self) {
+        self.life.rest();
+    }
+}
+
+/// Each CPU makes its uses of one lock.
+fn uses<P: Platform<Word = Word> + 'static>(
     world: World,
     preemptions: Option<usize>,
-    all: &'static [&'static [Use]],
-    depth: Depth,
-) -> Report {
-    explore(preemptions, depth, move || {
-        platform::open(world, all.len());
-        let scene = Scene::<S>::new(all.iter().map(|uses| uses.len()).sum());
-        platform::run(all.len(), move |cpu| {
-            for &what in all[cpu] {
-                scene.make(what);
-            }
-        });
-        scene.life.rest();
-        platform::close();
-    })
+    all: Steps<Use>,
+) -> impl FnOnce(Depth) -> Report {
+    play(world, preemptions, all, || Place::<P>::new(all.iter().map(|uses| uses.len()).sum()))
 }
 
-macro_rules! models {
-    ($($name:ident: on $platform:ty, $world:expr, $bound:expr, $uses:expr,
-        [$($event:ident),*], [$($site:literal),*];)*) => {
-        /// All models of the read-write lock.
-        pub(crate) const MODELS: &[Model] = &[$(Model {
-            name: stringify!($name),
-            run: |depth| {
-                uses::<RawRwLock<$platform, Seen>>($world, $bound, $uses, depth)
-            },
-            events: &[$(Event::$event),*],
-            sites: &[$($site),*],
-        },)*];
-    };
-}
-
-const FUTEX: World = World::PLAIN;
-const STALE: World = World { stale_failures: true, ..World::PLAIN };
-const TOKEN: World = World { halt: Halt::Token, ..STALE };
-const SPURIOUS: World = World { spurious: 1, ..World::PLAIN };
-const SPIN: World = World { pauses: 0, ..STALE };
-const TIMEOUT: World = World { timeouts: true, ..World::PLAIN };
 /// A reader has halted so often that it claims the next turn.
-const RESTLESS: World = World { spurious: 4, ..World::PLAIN };
+const RESTLESS: World = World { spurious: 4, ..FUTEX };
 /// What is kept for others is so for one reading of the clock, and halts last until then.
 const KEPT: World = World { reserved_ns: 5_000_000, ..TIMEOUT };
 
 models! {
-    rw_read_write: on Halting, STALE, Some(3), &[&[Read], &[Write]],
+    rw_read_write: uses::<Halting>(STALE, Some(3), &[&[Read], &[Write]]),
         [PvWaitHead, PvKickUnlock], [];
-    rw_two_writers: on Halting, STALE, Some(3), &[&[Write], &[Write]],
+    rw_two_writers: uses::<Halting>(STALE, Some(3), &[&[Write], &[Write]]),
         [PvWaitHead, PvKickUnlock], [];
-    rw_token: on Halting, TOKEN, Some(3), &[&[Read], &[Write]],
+    rw_token: uses::<Halting>(TOKEN, Some(3), &[&[Read], &[Write]]), [PvWaitHead, PvKickUnlock], [];
+    rw_addr: uses::<ByAddress>(STALE, Some(3), &[&[Read], &[Write]]),
         [PvWaitHead, PvKickUnlock], [];
-    rw_addr: on ByAddress, STALE, Some(3), &[&[Read], &[Write]],
+    rw_again: uses::<Halting>(FUTEX, Some(2), &[&[Read, Read], &[Write, Read]]),
         [PvWaitHead, PvKickUnlock], [];
-    rw_again: on Halting, FUTEX, Some(2), &[&[Read, Read], &[Write, Read]],
-        [PvWaitHead, PvKickUnlock], [];
-    rw_recursive: on Halting, FUTEX, Some(2), &[&[Again], &[Write]],
+    rw_recursive: uses::<Halting>(FUTEX, Some(2), &[&[Again], &[Write]]),
         [PvWaitHead, PvKickUnlock], ["read_write.rs try_take update"];
-    rw_reads_past: on Halting, FUTEX, Some(2), &[&[Read], &[Write], &[Reads]],
+    rw_reads_past: uses::<Halting>(FUTEX, Some(2), &[&[Read], &[Write], &[Reads]]),
         [PvWaitHead, PvKickUnlock], [];
-    rw_two_readers: on Halting, FUTEX, Some(2), &[&[Read], &[Read], &[Write]],
+    rw_two_readers: uses::<Halting>(FUTEX, Some(2), &[&[Read], &[Read], &[Write]]),
         [PvWaitHead, PvKickUnlock], [];
-    rw_queue: on Halting, FUTEX, Some(2), &[&[Write], &[Read], &[Write]],
+    rw_queue: uses::<Halting>(FUTEX, Some(2), &[&[Write], &[Read], &[Write]]),
         [PvWaitHead, PvKickUnlock], [];
-    rw_spurious: on Halting, SPURIOUS, Some(3), &[&[Read], &[Write]],
+    rw_spurious: uses::<Halting>(SPURIOUS, Some(3), &[&[Read], &[Write]]),
         [PvWaitHead], ["wait.rs halt update"];
-    rw_timed: on Halting, TIMEOUT, Some(2), &[&[Read, Write], &[WriteBy(25_000_000), Write]],
+    rw_timed: uses::<Halting>(TIMEOUT, Some(2), &[&[Read, Write], &[WriteBy(25_000_000), Write]]),
         [LockTimeout], ["wait.rs give_up update"];
-    rw_timed_reader: on Halting, TIMEOUT, Some(2), &[&[Write], &[ReadBy(1), Write]],
+    rw_timed_reader: uses::<Halting>(TIMEOUT, Some(2), &[&[Write], &[ReadBy(1), Write]]),
         [LockTimeout], [];
-    rw_crowd: on Halting, FUTEX, Some(2), &[&[Write], &[Read], &[Read]],
+    rw_crowd: uses::<Halting>(FUTEX, Some(2), &[&[Write], &[Read], &[Read]]),
         [PvWaitNode, PvKickUnlock], ["read_write.rs release update"];
-    rw_crowd_addr: on ByAddress, FUTEX, Some(2), &[&[Write], &[Read], &[Read]],
+    rw_crowd_addr: uses::<ByAddress>(FUTEX, Some(2), &[&[Write], &[Read], &[Read]]),
         [PvWaitNode, PvKickUnlock], ["read_write.rs release update"];
-    rw_crowd_token: on Halting, TOKEN, Some(2), &[&[Write, Read], &[Read]],
+    rw_crowd_token: uses::<Halting>(TOKEN, Some(2), &[&[Write, Read], &[Read]]),
         [PvWaitNode, PvKickUnlock], [];
-    rw_crowd_head: on Halting, FUTEX, Some(2), &[&[Write], &[Write], &[Read]],
+    rw_crowd_head: uses::<Halting>(FUTEX, Some(2), &[&[Write], &[Write], &[Read]]),
         [PvWaitNode, PvWaitHead, PvKickUnlock], ["read_write.rs release update"];
-    rw_crowd_given_up: on Halting, FUTEX, Some(2), &[&[Read], &[Read], &[WriteBy(45_000_000)]],
+    rw_crowd_given_up: uses::<Halting>(FUTEX, Some(2), &[&[Read], &[Read], &[WriteBy(45_000_000)]]),
         [LockTimeout], ["wait.rs give_up update"];
-    rw_crowd_upgradable: on Halting, FUTEX, Some(2), &[&[Write], &[Upgradable], &[Read]],
+    rw_crowd_upgradable: uses::<Halting>(FUTEX, Some(2), &[&[Write], &[Upgradable], &[Read]]),
         [PvWaitNode, PvKickUnlock], [];
-    rw_spin: on Spinning, SPIN, Some(2), &[&[Read], &[Write]],
-        [LockQueued], [];
-    rw_upgradable: on Halting, STALE, Some(3), &[&[Upgradable], &[Write]],
+    rw_spin: uses::<Spinning>(SPIN, Some(2), &[&[Read], &[Write]]), [LockQueued], [];
+    rw_upgradable: uses::<Halting>(STALE, Some(3), &[&[Upgradable], &[Write]]),
         [PvWaitHead, PvKickUnlock], ["read_write.rs release update"];
-    rw_upgrade: on Halting, STALE, Some(3), &[&[Upgrade], &[Read]],
+    rw_upgrade: uses::<Halting>(STALE, Some(3), &[&[Upgrade], &[Read]]),
         [PvWaitHead, PvKickUnlock], ["wait.rs halt update"];
-    rw_upgrade_token: on Halting, TOKEN, Some(3), &[&[Upgrade], &[Read]],
+    rw_upgrade_token: uses::<Halting>(TOKEN, Some(3), &[&[Upgrade], &[Read]]),
         [PvWaitHead, PvKickUnlock], ["wait.rs halt update"];
-    rw_upgrade_three: on Halting, FUTEX, Some(2), &[&[Write], &[Read], &[Upgrade]],
+    rw_upgrade_three: uses::<Halting>(FUTEX, Some(2), &[&[Write], &[Read], &[Upgrade]]),
         [PvWaitHead, PvKickUnlock], ["wait.rs halt update"];
-    rw_upgrade_both: on Halting, FUTEX, Some(2), &[&[Upgrade], &[Upgrade]],
+    rw_upgrade_both: uses::<Halting>(FUTEX, Some(2), &[&[Upgrade], &[Upgrade]]),
         [PvWaitNode, PvKickUnlock], [];
-    rw_upgrade_timed: on Halting, TIMEOUT, Some(2), &[&[Read], &[Read], &[UpgradeBy(25_000_000)]],
+    rw_upgrade_timed: uses::<Halting>(TIMEOUT, Some(2),
+        &[&[Read], &[Read], &[UpgradeBy(25_000_000)]]),
         [LockTimeout], ["wait.rs give_up update"];
-    rw_downgrade: on Halting, STALE, Some(3), &[&[Downgrade], &[Read]],
+    rw_downgrade: uses::<Halting>(STALE, Some(3), &[&[Downgrade], &[Read]]),
         [PvWaitNode, PvKickUnlock], ["read_write.rs release update"];
-    rw_downgrade_three: on Halting, FUTEX, Some(2), &[&[Downgrade], &[Write], &[Read]],
+    rw_downgrade_three: uses::<Halting>(FUTEX, Some(2), &[&[Downgrade], &[Write], &[Read]]),
         [PvWaitHead, PvKickUnlock], [];
-    rw_turns: on ByAddress, RESTLESS, Some(2), &[&[Write], &[Write], &[Read]],
+    rw_turns: uses::<ByAddress>(RESTLESS, Some(2), &[&[Write], &[Write], &[Read]]),
         [PvWaitNode, PvWaitHead, PvKickUnlock], ["read_write.rs release update"];
-    rw_turns_reader: on Halting, RESTLESS, Some(2), &[&[Read], &[Write]],
+    rw_turns_reader: uses::<Halting>(RESTLESS, Some(2), &[&[Read], &[Write]]),
         [PvWaitNode], ["read_write.rs release update"];
-    rw_upgradable_beside: on ByAddress, FUTEX, Some(2), &[&[Upgrade], &[Write], &[Upgradable]],
+    rw_upgradable_beside: uses::<ByAddress>(FUTEX, Some(2), &[&[Upgrade], &[Write], &[Upgradable]]),
         [PvWaitNode, PvKickUnlock], ["read_write.rs release update"];
-    rw_kept: on ByAddress, KEPT, Some(2), &[&[Read], &[Write], &[Read]],
+    rw_kept: uses::<ByAddress>(KEPT, Some(2), &[&[Read], &[Write], &[Read]]),
         [PvWaitHead], ["wait.rs lock_slow update"];
 }

@@ -4,15 +4,15 @@
 
 use std::cell::Cell;
 
-use overlock::counters::Event;
 use overlock::platform::Platform;
 use overlock::{Queued, RawLock, Ticket};
 
-use super::cells::{Half, Life, Word};
-use super::models::{Depth, Plan, Report, Scene, Seen, explore, lock, nobody_passes, queued};
-use super::models::{sections, unwatched, wide};
-use super::platform::{self, Halting, World};
-use super::table::Model;
+use super::cells::{Half, Life, Part, Word};
+use super::locks::{Kind, Verbs, locks, nobody_passes, unwatched};
+use super::models::{Depth, Report, Seen, explore, models};
+use super::platform::worlds::{FUTEX, STALE};
+use super::platform::{self, Halting};
+use super::table::TWO;
 
 /// A lock with such a release.
 pub(crate) trait Doubtful: RawLock + 'static {
@@ -66,68 +66,59 @@ unsafe impl<L: Doubtful> RawLock for Unsure<L> {
     }
 }
 
+impl<L: Doubtful> Verbs for Unsure<L> {}
+
+/// Such a lock, which is free.
+pub(crate) type Make<L> = fn(&'static Life) -> L;
+
+pub(crate) const QUEUED: Make<Queued<Halting, Seen>> =
+    // SAFETY: the cell holds zero.
+    |life| unsafe { Queued::with(Word::new(0, Part::Lock(life))) };
+pub(crate) const TICKET: Make<Ticket<Halting, Seen>> = |life| {
+    let cell = || Half::new(0, Part::Lock(life));
+    // SAFETY: the cells hold zero.
+    unsafe { Ticket::with(cell(), cell()) }
+};
+
 /// CPUs 0 and 1 release one acquisition at the same time, while CPU 2 waits for the lock. It gets
 /// the lock, and the lock is free afterwards.
 pub(crate) fn twice<L: Doubtful>(
-    make: fn(&'static Life) -> L,
+    make: Make<L>,
     release: fn(&L, L::Name) -> bool,
-    depth: Depth,
-) -> Report {
-    explore(Some(2), depth, move || {
-        platform::open(World::PLAIN, 3);
-        let scene = Scene::new(0, make, unwatched());
-        scene.lock.lock();
-        let name = scene.lock.name();
-        let released = platform::keep(Cell::new(0));
-        platform::run(3, move |cpu| {
-            if cpu == 2 {
-                scene.lock.lock();
-                release(&scene.lock, scene.lock.name());
-            } else if release(&scene.lock, name) {
-                released.set(released.get() + 1);
-            }
-        });
-        assert!(released.get() >= 1, "no CPU has released the lock");
-        assert!(!scene.lock.is_locked(), "the lock is stuck");
-        platform::close();
-    })
+) -> impl FnOnce(Depth) -> Report {
+    move |depth| {
+        explore(Some(2), depth, move || {
+            platform::open(FUTEX, 3);
+            let lock = platform::keep(make(platform::keep(Life::new(None))));
+            lock.lock();
+            let name = lock.name();
+            let released = platform::keep(Cell::new(0));
+            platform::run(3, move |cpu| {
+                if cpu == 2 {
+                    lock.lock();
+                    release(lock, lock.name());
+                } else if release(lock, name) {
+                    released.set(released.get() + 1);
+                }
+            });
+            assert!(released.get() >= 1, "no CPU has released the lock");
+            assert!(!lock.is_locked(), "the lock is stuck");
+            platform::close();
+        })
+    }
 }
 
-const PLAN: Plan = Plan {
-    preemptions: None,
-    world: World { stale_failures: true, ..World::PLAIN },
-    ..Plan::PLAIN
-};
+const UNSURE_QUEUED: Kind =
+    Kind { make: |life| Box::new(Unsure(QUEUED(life))), watch: nobody_passes };
+const UNSURE_TICKET: Kind = Kind { make: |life| Box::new(Unsure(TICKET(life))), watch: unwatched };
 
-pub(crate) const MODELS: &[Model] = &[
-    Model {
-        name: "queued_unsure",
-        run: |depth| {
-            let make = |life| Unsure(queued::<Halting>(life));
-            sections(PLAN, depth, make, lock, nobody_passes)
-        },
-        events: &[Event::PvWaitHead, Event::PvKickUnlock],
-        sites: &["release.rs unlock_if_locked cas", "release.rs release update"],
-    },
-    Model {
-        name: "ticket_unsure",
-        run: |depth| {
-            let make = |life| Unsure(wide::<Halting>(life));
-            sections(PLAN, depth, make, lock, unwatched)
-        },
-        events: &[Event::PvWaitNode, Event::PvKickUnlock],
-        sites: &["unsure.rs unlock_ticket compare_exchange"],
-    },
-    Model {
-        name: "queued_twice",
-        run: |depth| twice(queued::<Halting>, Doubtful::release, depth),
-        events: &[Event::PvWaitHead, Event::PvKickUnlock],
-        sites: &["release.rs release update"],
-    },
-    Model {
-        name: "ticket_twice",
-        run: |depth| twice(wide::<Halting>, Doubtful::release, depth),
-        events: &[Event::PvWaitNode, Event::PvKickUnlock],
-        sites: &["unsure.rs unlock_ticket compare_exchange"],
-    },
-];
+models! {
+    queued_unsure: locks(STALE, None, TWO, [UNSURE_QUEUED]), [PvWaitHead, PvKickUnlock],
+        ["release.rs unlock_if_locked cas", "release.rs release update"];
+    ticket_unsure: locks(STALE, None, TWO, [UNSURE_TICKET]), [PvWaitNode, PvKickUnlock],
+        ["unsure.rs unlock_ticket compare_exchange"];
+    queued_twice: twice(QUEUED, Doubtful::release), [PvWaitHead, PvKickUnlock],
+        ["release.rs release update"];
+    ticket_twice: twice(TICKET, Doubtful::release), [PvWaitNode, PvKickUnlock],
+        ["unsure.rs unlock_ticket compare_exchange"];
+}
