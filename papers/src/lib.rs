@@ -57,6 +57,7 @@ pub const ADDED: Added = Added {
     },
     worlds: &[("kvm", "tour"), ("parked", "tour")],
     open,
+    missing: Added::NOTHING.missing,
     locks: &PUBLISHED,
     more: MORE,
 };

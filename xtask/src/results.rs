@@ -32,7 +32,7 @@ pub(crate) fn write(root: &Path, paths: &[&str]) -> Result<bool> {
         anyhow::Ok(Kept(name, rows.with_context(|| format!("{path} is not JSON Lines"))?))
     });
     let kept: Vec<Kept> = kept.collect::<Result<_>>()?;
-    for document in ["README.md", "docs/results.md", "docs/simulator.md"] {
+    for document in ["README.md", "docs/results.md", "docs/family.md", "docs/simulator.md"] {
         let text = std::fs::read_to_string(root.join(document))?;
         std::fs::write(root.join(document), filled(&text, &kept)?)?;
     }
@@ -47,6 +47,8 @@ fn filled(text: &str, kept: &[Kept]) -> Result<String> {
         ("random points", points(kept)),
         ("programs", programs(kept, &["hybrid", "none"], 2)),
         ("programs, all locks", programs(kept, &["hybrid", "queued", "test-and-set", "none"], 1)),
+        ("readers", tasks(kept, "rwlock", "read-")),
+        ("conditions", tasks(kept, "hybrid", "")),
         ("bounds", bounds(kept)),
         ("trust", trust::trust(kept)),
     ] {
@@ -146,6 +148,32 @@ fn points(kept: &[Kept]) -> String {
         std::iter::once(name).chain(POINTS.iter().map(cell)).collect()
     });
     table(&[&["lock"][..], &POINTS.map(|column| column.0)].concat(), rows)
+}
+
+/// What threads do besides taking one lock, as tasks that begin with `begin`: at each point `lock`
+/// over the best of its peers.
+fn tasks(kept: &[Kept], lock: &str, begin: &str) -> String {
+    let all = kept.iter().flat_map(|file| file.of("point"));
+    let all = all.filter(|row| row["world"] == "threads" && row["lock"] == lock);
+    let rows = all.filter_map(|row| {
+        let task = row["task"].as_str().filter(|task| task.starts_with(begin))?;
+        let us = |field: &str| row[field].as_f64().map_or("?".into(), |ns| three(ns / 1e3));
+        let beside = row["beside"].as_u64().unwrap_or(0);
+        let peer = row["best_peer"].as_str().unwrap_or("?").to_owned();
+        let lengths = format!("{} / {}", us("cs_ns"), us("ncs_ns"));
+        let over = interval(&row["of_best_peer"]);
+        Some(vec![
+            task.to_owned(),
+            row["cpus"].to_string(),
+            lengths,
+            beside.to_string(),
+            over,
+            peer,
+        ])
+    });
+    let head =
+        ["task", "threads", "section / pause, us", "beside", "over the best peer", "best peer"];
+    table(&head, rows)
 }
 
 /// The programs, the worst under the first of `locks` at first, so many in a row of the table.

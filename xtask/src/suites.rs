@@ -50,7 +50,7 @@ const SUITES: [Suite; 19] = [
 ];
 
 /// How long the tests of a crate may take, compiling included.
-const AT_MOST_S: &str = "600";
+const AT_MOST_S: &str = "1800";
 
 /// How a crate's tests ended.
 #[derive(Debug, Default, PartialEq, Eq)]

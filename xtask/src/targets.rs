@@ -43,7 +43,7 @@ const CHECKED: [(&str, &[&str], bool); 7] = [
 
 /// Runs everything. Also returns true if it had to skip.
 pub(crate) fn check(may_install: bool) -> Result<bool> {
-    let mut sound = linked()?;
+    let mut sound = linked()? & patched()?;
     for (target, crates, has_threads) in CHECKED {
         if !is_there(target, may_install) {
             continue;
@@ -169,6 +169,43 @@ fn linked() -> Result<bool> {
     let user = folder()?.join("user");
     package(&user, &format!("shared = {{ path = {shared:?} }}\n"))?;
     Ok(runs(&user, &USES.replace("NAME", "shared"), "-C prefer-dynamic")? && sound)
+}
+
+/// A program that asks for every feature of `parking_lot` and of `spin` that ours have: it builds on
+/// ours once `overlock-patch add` was run, says what ours can't do, and `remove` leaves no trace.
+fn patched() -> Result<bool> {
+    let all = "\"arc_lock\", \"owning_ref\", \"serde\", \"send_guard\"";
+    let wanted = |more| {
+        format!(
+            "parking_lot = {{ version = \"0.12\", features = [{all}{more}] }}\n\
+             spin = {{ version = \"0.10\", features = [\"std\"] }}\n"
+        )
+    };
+    let patch = |verb: &str, program: &Path| {
+        let mut patch = Command::new(root().join("compat/patch/overlock-patch"));
+        patch.arg(verb).current_dir(program).status()
+    };
+    let (program, other) = (folder()?.join("patched"), folder()?.join("undetected"));
+    package(&program, &wanted(""))?;
+    let manifest = program.join("Cargo.toml");
+    let before = fs::read(&manifest)?;
+    let added = patch("add", &program)?.success();
+    let does = "let lock = std::sync::Arc::new(parking_lot::Mutex::new(spin::Mutex::new(1)));\n\
+                let guard = lock.lock_arc();\n\
+                std::thread::spawn(move || *guard.lock() += 1).join().unwrap();\n\
+                assert_eq!(*lock.lock().lock(), 2);";
+    let sound = added && runs(&program, does, "")?;
+    patch("remove", &program)?;
+    ensure!(before == fs::read(&manifest)?, "overlock-patch left something in {manifest:?}");
+
+    package(&other, &wanted(", \"deadlock_detection\""))?;
+    patch("add", &other)?;
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["check", "--quiet", "--target-dir"]).arg(folder()?.join("linked"));
+    let said = cargo.current_dir(&other).output()?;
+    let says = String::from_utf8_lossy(&said.stderr).contains("can't detect deadlocks");
+    ensure!(!said.status.success() && says, "deadlock_detection is built without a word");
+    Ok(sound)
 }
 
 /// The sources of `overlock` as if they were the next version.

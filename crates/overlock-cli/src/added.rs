@@ -5,8 +5,10 @@ use crate::worlds::Options;
 use anyhow::{Context, Result, bail};
 use overlock_bench::World;
 use overlock_results::locks::PUBLISHED;
+use overlock_results::row::Symptom;
 use overlock_sim::hosts::More;
 use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
 use std::process::Command;
 
 /// Worlds and experiments that this command does not have by itself.
@@ -18,6 +20,8 @@ pub struct Added {
     pub worlds: &'static [(&'static str, &'static str)],
     /// Opens one of these worlds.
     pub open: fn(&str, &Options) -> Result<Box<dyn World>>,
+    /// What a world needs that is not here, or nothing: for `doctor`.
+    pub missing: fn(&str) -> Result<()>,
     /// The names of locks that are added.
     pub locks: &'static [&'static str],
     /// What simulations have besides: locks and schedulers.
@@ -51,6 +55,7 @@ impl Added {
         experiments: &[],
         worlds: &[],
         open: |name, _| bail!("there is no world {name}"),
+        missing: |_| Ok(()),
         locks: &[],
         more: More::NOTHING,
     };
@@ -82,13 +87,55 @@ impl Added {
             !own && (names.contains(&name) || is_published && *program == "overlock-papers")
         };
         let Some((program, folder, _)) = PROGRAMS.iter().find(has) else { return Ok(()) };
-        let beside = std::env::current_exe().ok().map(|own| own.with_file_name(program));
-        let path = beside.filter(|beside| beside.exists()).unwrap_or_else(|| program.into());
-        Err(Command::new(path).args(std::env::args_os().skip(1)).exec()).with_context(|| {
-            format!(
-                "{name} needs the program {program}: `cargo install --path {folder}` in the source \
-                 tree of Overlock brings it"
-            )
-        })
+        Err(Command::new(path(program)).args(std::env::args_os().skip(1)).exec()).with_context(
+            || {
+                format!(
+                    "{name} needs the program {program}: `cargo install --path {folder}` in the \
+                     source tree of Overlock brings it"
+                )
+            },
+        )
     }
+
+    /// Finds out what can run of the worlds that this program has, or of those that another one
+    /// would have.
+    pub(crate) fn findings(&self) -> Vec<Symptom> {
+        // What the laboratory needs, `doctor` says of it anyway.
+        let own = self.worlds.iter().filter(|(world, _)| !["kvm", "parked"].contains(world));
+        let own = own.map(|(world, _)| {
+            let finding = |found: String| Symptom::new(*world, found);
+            match (self.missing)(world) {
+                Ok(()) => finding(format!("usable: `bench --in {world}`")),
+                Err(why) => finding(format!("not usable: {why:#}"))
+                    .advise(true, format!("until then there is no `bench --in {world}`")),
+            }
+        });
+        let others = PROGRAMS.iter().filter(|(.., names)| {
+            !self.worlds.iter().chain(self.experiments).any(|(own, _)| names.contains(own))
+        });
+        let others = others.map(|(program, folder, names)| {
+            let (first, rest) = (names[0], names.len() - 1);
+            let found = Command::new(path(program)).arg("--version").output();
+            match found {
+                Ok(said) if said.status.success() => Symptom::new(
+                    *program,
+                    format!("installed, for {first} and {rest} others: `{program} doctor`"),
+                ),
+                _ => Symptom::new(*program, "not installed").advise(
+                    true,
+                    format!(
+                        "`cargo install --path {folder}` brings it, for `bench` with {}",
+                        names.join(", ")
+                    ),
+                ),
+            }
+        });
+        own.chain(others).collect()
+    }
+}
+
+/// Where a program of ours is: beside this one, or else in PATH.
+fn path(program: &str) -> PathBuf {
+    let beside = std::env::current_exe().ok().map(|own| own.with_file_name(program));
+    beside.filter(|beside| beside.exists()).unwrap_or_else(|| program.into())
 }

@@ -9,6 +9,7 @@ mod finding;
 mod kernel;
 mod processors;
 
+use crate::added::Added;
 use crate::outcome::Outcome;
 use crate::{output, terminal};
 use anyhow::Result;
@@ -38,7 +39,7 @@ Examples:
   overlock doctor --json";
 
 /// Runs the sub-command.
-pub(crate) fn main(args: &DoctorArgs) -> Result<Outcome> {
+pub(crate) fn main(args: &DoctorArgs, added: &Added) -> Result<Outcome> {
     if let Some(path) = &args.calibrate {
         return calibrate::main(path);
     }
@@ -58,6 +59,7 @@ pub(crate) fn main(args: &DoctorArgs) -> Result<Outcome> {
         preload_library(),
     ];
     findings.extend(engines());
+    findings.extend(added.findings());
     if args.json {
         let record = Row::Doctor(Doctor {
             version: env!("CARGO_PKG_VERSION").into(),

@@ -56,7 +56,7 @@ pub fn main(added: &Added) -> ExitCode {
         Command::Trace(args) => trace::main(&args),
         Command::Torture(args) => torture::main(&args),
         Command::Report(args) => report::main(&args),
-        Command::Doctor(args) => doctor::main(&args),
+        Command::Doctor(args) => doctor::main(&args, added),
         Command::Reference(args) => reference::main(&args),
         Command::Completions(args) => extras::completions(&args, Cli::command()),
         Command::ManPages(args) => extras::man_pages(&args, Cli::command()),

@@ -32,7 +32,7 @@ ours! {
     mod rwlock;
 
     pub use ::lock_api;
-    #[cfg(feature = "arc_lock")]
+    #[cfg(feature = "own-arc_lock")]
     pub use ::lock_api::{
         ArcMutexGuard, ArcReentrantMutexGuard, ArcRwLockReadGuard, ArcRwLockUpgradableReadGuard,
         ArcRwLockWriteGuard,

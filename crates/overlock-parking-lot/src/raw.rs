@@ -9,9 +9,9 @@ use overlock::platform::Threads;
 use crate::deadline::at;
 
 /// Whether guards can be sent to other threads.
-#[cfg(feature = "send_guard")]
+#[cfg(feature = "own-send_guard")]
 type GuardMarker = lock_api::GuardSend;
-#[cfg(not(feature = "send_guard"))]
+#[cfg(not(feature = "own-send_guard"))]
 type GuardMarker = lock_api::GuardNoSend;
 
 /// The raw lock of a [`Mutex`](crate::Mutex): four bytes.

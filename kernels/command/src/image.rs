@@ -16,6 +16,7 @@ mod tests;
 
 use anyhow::{Context, Result, bail};
 use guest::{EmulatorFault, Ended};
+pub use machine::missing;
 use machine::{Machine, PCPUS};
 use overlock_bench::{Failed, Heard, Job, Tell, World};
 use overlock_cli::Note;
@@ -62,7 +63,10 @@ impl Image {
         let name = ["tcg", "kvm-guest", "xen", "xen-pvh"].into_iter().find(|known| *known == name);
         let Some(name) = name else { bail!("no kernel runs there") };
         // Before an image is built.
-        machine::look_for(name)?;
+        missing(name)?;
+        if name == "kvm-guest" {
+            linux::Linux::find()?;
+        }
         let path = machine::image(name)?.context("interrupted while the kernel was built")?;
         let (made, gave_up) = (RefCell::default(), RefCell::default());
         Ok(Self { name, path, note, made, gave_up, garbled: RefCell::default() })

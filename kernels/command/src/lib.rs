@@ -8,4 +8,4 @@ pub mod build;
 pub mod code;
 mod image;
 
-pub use image::Image;
+pub use image::{Image, missing};

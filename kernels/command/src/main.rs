@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         ],
         locks: Added::NOTHING.locks,
         more: Added::NOTHING.more,
+        missing: overlock_kernels::missing,
         open: |name, options| Ok(Box::new(Image::new(name, options.note)?)),
     })
 }

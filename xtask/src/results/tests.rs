@@ -83,3 +83,15 @@ fn a_simulated_point_agrees_or_not_unless_the_laboratory_disagrees_with_itself()
     }
     assert_eq!(trust::trust(&[]).lines().count(), 2, "without files there is no table");
 }
+
+#[test]
+fn tasks_of_threads_have_a_row_for_each_point() {
+    let of = json!({"median": 0.5, "low": 0.25, "high": 1.0});
+    let row = json!({"kind": "point", "world": "threads", "lock": "rwlock", "task": "read-90",
+                     "cpus": 4, "cs_ns": 50, "ncs_ns": 2100, "of_best_peer": of,
+                     "best_peer": "std-rwlock", "beside": 2});
+    let kept = [Kept("reads".into(), vec![row])];
+    let line = "| read-90 | 4 | 0.050 / 2.10 | 2 | 0.500 (0.250..1.00) | std-rwlock |\n";
+    assert!(tasks(&kept, "rwlock", "read-").ends_with(line), "{}", tasks(&kept, "rwlock", "read-"));
+    assert!(!tasks(&kept, "hybrid", "").contains("0.500"));
+}

@@ -60,12 +60,15 @@ pub(super) fn image(world: &str) -> Result<Option<PathBuf>> {
     if world == "kvm-guest" { build::with_vmm() } else { build::image() }
 }
 
-/// Says what is missing for `world`, if anything is.
-pub(super) fn look_for(world: &str) -> Result<()> {
+/// Says what is missing for `world`, if anything is. The Linux of `kvm-guest` is fetched when that
+/// world is opened.
+///
+/// # Errors
+/// What is missing, and what brings it.
+pub fn missing(world: &str) -> Result<()> {
     qemu_version()?;
     match world {
         "xen" | "xen-pvh" => find_xen().map(drop),
-        "kvm-guest" => Linux::find().map(drop),
         _ => Ok(()),
     }
 }
