@@ -92,6 +92,7 @@ const ARROWS: &[(&str, &str)] = &[
     ("overlock-sim", "overlock-vcpu"),
     ("overlock-sim", "overlock-results"),
     ("overlock-spin", "overlock"),
+    ("overlock-trace", "overlock-results"),
     ("overlock-vcpu", "overlock"),
     ("overlock-vcpu", "overlock-bench"),
     ("overlock-vcpu", "overlock-results"),

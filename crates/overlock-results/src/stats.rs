@@ -4,7 +4,7 @@
 mod histogram;
 mod median;
 
-pub use histogram::{Histogram, Sum};
+pub use histogram::{Histogram, Sum, bucket, largest};
 pub use median::{CONFIDENCE, Interval, coverage, describe, geomean, median};
 
 use std::collections::BTreeMap;

@@ -10,7 +10,8 @@ use overlock_trace::analysis::{
 /// Reads a trace. Threads are letters; `A+` is born, `A>` gets a processor, `A|` loses it, `A/` is
 /// throttled, `A-5` sleeps for reason 5, `A!B` is woken by B, `A?x` waits for lock x at the site of
 /// that letter, `A.` ends its wait, `A@` with what it waited for, `A&x` takes x past those that
-/// wait, `A^x` wakes waiters of x, `A%x` does so as a reader, `A,` has done so, `A=x` owns x, `A*`
+/// wait, `A^x` wakes waiters of x, `A%x` does so as a reader, `A,` has done so, `A=x` owns x, `A#x` is seen to have been
+/// taken and `A$x` to be free, `A*`
 /// spins when it is sampled, `A~` ends.
 fn events(trace: &str) -> Vec<Event> {
     let mut events = Vec::new();
@@ -37,6 +38,8 @@ fn events(trace: &str) -> Vec<Event> {
                 }
                 b',' => What::WakeEnd,
                 b'=' => What::Owns { lock: lock() },
+                b'#' => What::Seen { lock: lock(), is_free: false },
+                b'$' => What::Seen { lock: lock(), is_free: true },
                 b'*' => What::Sample { site: Site(9), spins: true },
                 b'~' => What::Exit,
                 other => panic!("{other}"),
@@ -104,7 +107,7 @@ fn the_holders_states_are_told_apart() {
     assert_eq!((site.waits, site.waited_ns, site.longest_ns), (1, 85_000, 85_000));
     assert_eq!(site.longest_thread, u32::from(b'B'));
     assert_eq!(site.relays, 1, "B has woken others of the lock that it waited for");
-    assert_eq!(site.hold_ns.len(), 1);
+    assert_eq!(site.hold_ns.count(), 1);
 
     let throttled = PREEMPTED.replace("A|", "A/");
     assert_eq!(split(&report(&events(&throttled)), 'x'), [30, 0, 40, 0, 15, 0]);
@@ -496,6 +499,21 @@ fn sleeps_for_one_lock_are_one_stall() {
     assert_eq!(row.holder.of(State::Running), 10_000 + 20_000 + 500);
     assert_eq!(row.holder.total(), row.waited_ns);
     assert_eq!(row.enders.keys().map(|(thread, _)| *thread).collect::<Vec<_>>(), [u32::from(b'N')]);
+}
+
+/// Thieves leave no trace: what the lock's memory said when it was looked at tells how long it was
+/// free.
+#[test]
+fn a_lock_is_free_as_often_as_looks_find_it() {
+    let trace = "0 A+ B+\n10 B?x B-0\n20 A^x B!A A,\nLOOKS\n110 B> B.";
+    let split_by = |looks: &str| split(&report(&events(&trace.replace("LOOKS", looks))), 'x');
+    assert_eq!(split_by(""), [10, 0, 0, 0, 90, 0]);
+    assert_eq!(split_by(&format!("50 {}", "A#x ".repeat(19))), [10, 0, 0, 0, 90, 0], "too few");
+    let (taken, free) = ("A#x ".repeat(15), "A$x ".repeat(5));
+    assert_eq!(split_by(&format!("50 {taken}{free}")), [75, 0, 0, 0, 25, 0]);
+    let before =
+        trace.replace("LOOKS", "").replace("\n10", &format!("\n5 {}\n10", "A$x ".repeat(50)));
+    assert_eq!(split(&report(&events(&before)), 'x'), [10, 0, 0, 0, 90, 0], "before the wait");
 }
 
 /// All time of threads is in a state, and all sleep is in a row.

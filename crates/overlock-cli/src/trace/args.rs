@@ -3,6 +3,7 @@
 
 use clap::{Args, ValueEnum};
 use std::ffi::OsString;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -30,8 +31,8 @@ pub(crate) struct TraceArgs {
     pub(crate) source: Wanted,
 
     /// Show this many locks and loops
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    pub(crate) top: usize,
+    #[arg(long, value_name = "N", default_value = "10")]
+    pub(crate) top: NonZeroUsize,
 
     /// Write JSON Lines instead of text
     #[arg(long)]

@@ -95,7 +95,7 @@ pub(super) fn diagnosis(found: &Findings) -> String {
     let waited = percent(verdict.lock_share);
     let holder = &verdict.holder;
     let lock = worst_of(found, Class::Lock);
-    let (state, meanwhile) = match verdict.cure {
+    let state = match verdict.cure {
         Cure::NothingToDo => {
             return format!(
                 "Not a lock problem: threads were busy with work, for {} of all thread time on \
@@ -113,6 +113,17 @@ pub(super) fn diagnosis(found: &Findings) -> String {
                 work.place,
                 work.what,
                 work.share
+            );
+        }
+        Cure::StopSpinning if found.backs_off().is_some() => {
+            let loops = worst(found, found.backs_off().cloned());
+            return format!(
+                "Threads wait in a loop of their own at {}: for {} of all thread time they sleep \
+                 there before they look again, and {} of the time on processors goes into loops \
+                 that wait.",
+                loops.place,
+                loops.share,
+                percent(found.loops.iter().map(|one| found.cpu_share(one)).sum())
             );
         }
         Cure::StopSpinning => {
@@ -204,16 +215,16 @@ pub(super) fn diagnosis(found: &Findings) -> String {
                     unknown.share
                 );
             }
-            Gap::Missed | Gap::ByLooks | Gap::Unknown => {
-                (State::Unknown, "for a holder that is not known")
-            }
+            Gap::Missed | Gap::ByLooks | Gap::Unknown => State::Unknown,
         },
-        Cure::UnlockFirst | Cure::LeaveRuntime => (largest(found), during(largest(found))),
-        Cure::ShortenSection => (State::Running, during(State::Running)),
-        Cure::GiveProcessors => (State::Preempted, during(State::Preempted)),
-        Cure::DontSleepInside => (State::asleep(), during(State::asleep())),
-        Cure::WakeSooner => (State::Late, during(State::Late)),
+        Cure::GiveProcessors => State::Preempted,
+        Cure::UnlockFirst
+        | Cure::LeaveRuntime
+        | Cure::ShortenSection
+        | Cure::DontSleepInside
+        | Cure::WakeSooner => holder.largest(),
     };
+    let meanwhile = during(found, state);
     let part = percent(share(holder.of(state), holder.total()));
     format!(
         "{waited} of all thread time was spent waiting for locks, most at {} ({}, {}); {part} of it \
@@ -222,28 +233,16 @@ pub(super) fn diagnosis(found: &Findings) -> String {
     )
 }
 
-/// Returns what holders did for most of the time.
-fn largest(found: &Findings) -> State {
-    let all = [
-        State::Running,
-        State::Preempted,
-        State::Throttled,
-        State::asleep(),
-        State::Late,
-        State::Unknown,
-    ];
-    let holder = &found.verdict.holder;
-    all.into_iter().max_by_key(|state| holder.of(*state)).unwrap_or(State::Unknown)
-}
-
-fn during(state: State) -> &'static str {
+fn during(found: &Findings, state: State) -> String {
     match state {
-        State::Running => "while the holder ran",
-        State::Preempted => "while the holder had no processor",
-        State::Throttled => "while the holder's CPU quota was spent",
-        State::Asleep(..) | State::Waiting(..) => "while the holder slept itself",
-        State::Late => "while the next holder was late: the lock was free, or held by others",
-        State::Unknown => "for a holder that is not known",
+        State::Late if found.knows_free() => {
+            "while the lock was free and the next holder late".into()
+        }
+        State::Late => {
+            "while the next holder was late: the lock was free, or held by others".into()
+        }
+        State::Unknown => "for a holder that is not known".into(),
+        state => format!("while the holder {}", state.did()),
     }
 }
 
@@ -268,8 +267,8 @@ pub(super) fn advice(found: &Findings) -> String {
              or read for shorter times."
         ),
         Cure::WakeSooner => format!(
-            "The lock at {place} is handed to threads that first have to be woken. A lock whose \
-             waiters stay awake for a moment avoids that{}",
+            "Threads sleep for the lock at {place}, and it is free before they have woken: take it less \
+             often, split it, or use one whose waiters stay awake for a moment{}",
             try_compare(found)
         ),
         Cure::WakeOne => {
@@ -292,19 +291,43 @@ pub(super) fn advice(found: &Findings) -> String {
                 percent(share(starved, all))
             )
         }
-        Cure::Unblock => {
-            let outside = worst_of(found, Class::Outside);
-            let ender = outside.finding.and_then(|one| one.enders.into_iter().next());
-            let by = ender.map(|(who, _)| format!(", most often by {who}")).unwrap_or_default();
-            format!(
-                "Hold it for shorter times, take it less often, or do without it: {} is ended{by}.",
-                outside.what
-            )
-        }
+        Cure::Unblock => unblock(&worst_of(found, Class::Outside)),
         Cure::StopPolling => "If they wait for another thread, a lock, a condition variable or a \
                               futex tells at once; a sleep tells late and costs processor time."
             .into(),
         Cure::LookCloser => closer(found),
+    }
+}
+
+/// Says how to wait less for what is outside of the program.
+fn unblock(outside: &Worst) -> String {
+    // The words are those of a call, and of what it waits for.
+    let (call, thing) = outside.what.split_once(", ").unwrap_or(("", &outside.what));
+    let thing = match call {
+        "" => thing.to_owned(),
+        call => format!("{thing} ({call})"),
+    };
+    let Some(one) = &outside.finding else { return format!("Wait less for {thing}.") };
+    match one.kind {
+        Kind::KernelLock => format!(
+            "The kernel takes {thing} there: do that less often, for more at a time, or in \
+             processes that do not share it."
+        ),
+        Kind::Disk => format!(
+            "Wait less often for {thing}: write more at a time, or let a thread wait for it that \
+             no other one waits for."
+        ),
+        Kind::Fault => format!(
+            "Memory has to be read from a disk first ({thing}): read it before it is needed, or \
+             keep more of it in memory."
+        ),
+        _ => {
+            let by = one.enders.first().map(|(who, _)| format!("; {who} ends most of these waits"));
+            format!(
+                "Hold {thing} for shorter times, take it less often, or do without it{}.",
+                by.unwrap_or_default()
+            )
+        }
     }
 }
 

@@ -100,7 +100,7 @@ fn trace(args: &TraceArgs) -> Result<Outcome> {
         let text = if is_profile(file) { &seen.profile } else { &seen.timeline };
         text.as_ref().map_or(Ok(()), |text| write(file, text))?;
     }
-    sink.people(&show::text(found, args.top))?;
+    sink.people(&show::text(found, args.top.get()))?;
     let mut ended = ended;
     if let (None, Some(program)) = (&ended, &mut program)
         && !interrupt::seen()

@@ -54,7 +54,7 @@ fn row(one: &Finding) -> Value {
         all.iter().map(|(what, ns)| json!({key: what, "ns": ns})).collect()
     };
     let locks: Vec<String> = one.locks.iter().take(16).map(|lock| format!("{lock:#x}")).collect();
-    let quantile = |quantile| row.wait_ns.value_at_quantile(quantile).min(row.longest_ns);
+    let quantile = |quantile| row.wait_ns.quantile(quantile).min(row.longest_ns);
     json!({
         "kind": match one.class {
             Class::Lock => "trace-lock",
@@ -80,13 +80,15 @@ fn row(one: &Finding) -> Value {
         "longest_thread": row.longest_thread,
         "longest_thread_name": one.longest_thread,
         "hold_ns": {
-            "seen": row.hold_ns.len(),
-            "p50": row.hold_ns.value_at_quantile(0.5),
-            "p999": row.hold_ns.value_at_quantile(0.999),
+            "seen": row.hold_ns.count(),
+            "p50": row.hold_ns.quantile(0.5),
+            "p999": row.hold_ns.quantile(0.999),
         },
         "holder_ns": times(&row.holder),
         "passed_ns": row.passed_ns,
         "lost_races": row.lost,
+        "looks": row.looks,
+        "found_free": row.found_free,
         "in_crowd": row.in_crowd,
         "for_nothing": row.for_nothing,
         "slept_in": said(&one.slept_in, "in"),

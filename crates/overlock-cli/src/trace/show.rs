@@ -145,22 +145,9 @@ fn rows_table(found: &Findings, rows: &[Finding], top: usize) -> String {
     table.to_string().trim_end().to_owned()
 }
 
-/// What a holder may do, and the heads of the columns.
-const STATES: [(State, &str); 6] = [
-    (State::Running, "ran"),
-    (State::Preempted, "preempted"),
-    (State::Throttled, "throttled"),
-    (
-        State::Asleep(overlock_trace::analysis::Reason(0), overlock_trace::analysis::Site(0)),
-        "slept",
-    ),
-    (State::Late, "late"),
-    (State::Unknown, "unknown"),
-];
-
 fn locks_table(locks: &[&Finding]) -> String {
     let mut heads = vec!["where", "lock", "waits", "waited", "p50", "p99.9", "longest"];
-    heads.extend(STATES.map(|(_, head)| head));
+    heads.extend(State::HOLDERS.map(State::head));
     let mut table = Table::new(&heads);
     for one in locks {
         let mut cells = vec![cut(&one.path(), PLACE), cut(&lock_name(one), WHAT)];
@@ -172,7 +159,7 @@ fn locks_table(locks: &[&Finding]) -> String {
 }
 
 fn parts(holder: &Times) -> impl Iterator<Item = String> {
-    STATES.into_iter().map(|(state, _)| match holder.of(state) {
+    State::HOLDERS.into_iter().map(|state| match holder.of(state) {
         0 => "-".into(),
         ns => percent(share(ns, holder.total())),
     })
@@ -181,10 +168,10 @@ fn parts(holder: &Times) -> impl Iterator<Item = String> {
 fn lengths(one: &Finding) -> [String; 5] {
     // Looks see no single wait from its beginning to its end. The longest is exact, and no other is
     // longer.
-    let at = |quantile| match one.row.wait_ns.len() {
+    let at = |quantile| match one.row.wait_ns.count() {
         0 => "-".into(),
         _ => {
-            let ns = one.row.wait_ns.value_at_quantile(quantile).min(one.row.longest_ns);
+            let ns = one.row.wait_ns.quantile(quantile).min(one.row.longest_ns);
             units::time(ns as f64)
         }
     };

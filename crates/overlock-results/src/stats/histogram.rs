@@ -68,7 +68,7 @@ impl Sum {
             seen += count;
             seen >= rank
         });
-        found.map_or(0, last)
+        found.map_or(0, largest)
     }
 
     /// Counts all values by length: each entry counts those that are this large or less, and larger
@@ -78,7 +78,7 @@ impl Sum {
     pub fn counts(&self) -> Vec<(u64, u64)> {
         let mut told: Vec<(u64, u64)> = Vec::new();
         for (index, &count) in self.0.iter().enumerate().filter(|(_, count)| **count > 0) {
-            let end = quarter_end(last(index));
+            let end = quarter_end(largest(index));
             match told.last_mut() {
                 Some(entry) if entry.0 == end => entry.1 += count,
                 _ => told.push((end, count)),
@@ -93,8 +93,10 @@ fn quarter_end(value: u64) -> u64 {
     value | ((1 << value.max(1).ilog2().saturating_sub(2)) - 1)
 }
 
+/// Returns the number of the bucket of a value.
 #[inline]
-fn bucket(value: u64) -> usize {
+#[must_use]
+pub fn bucket(value: u64) -> usize {
     if value < SUB as u64 {
         return usize::try_from(value).unwrap_or(0);
     }
@@ -104,7 +106,8 @@ fn bucket(value: u64) -> usize {
 }
 
 /// Returns the largest value of a bucket.
-fn last(index: usize) -> u64 {
+#[must_use]
+pub fn largest(index: usize) -> u64 {
     match index / SUB {
         0 | 1 => index as u64,
         group => (((index % SUB + SUB) as u64) << (group - 1)) + ((1 << (group - 1)) - 1),
@@ -121,7 +124,7 @@ mod tests {
             let base = 1_u64 << bit;
             [base - 1, base, base + base / 3, base + (base - 1)]
         }) {
-            let found = last(bucket(value));
+            let found = largest(bucket(value));
             assert!(found >= value && found - value <= value / 128, "{value} became {found}");
             assert!(bucket(value) + 1 == BUCKETS || bucket(found + 1) == bucket(value) + 1);
         }

@@ -15,6 +15,10 @@
 //! sleeps are one stall. A wait that ends without a release (a timeout, a signal, lost events) is
 //! unknown since the last release.
 //!
+//! Who takes a lock past its waiters, and for how long, leaves few events. So the memory of locks is
+//! looked at, too, where it says whether they are free: where there were enough looks, the lock was
+//! free for as large a part of its waits as they have found.
+//!
 //! A source that sees calls of locks knows more: which thread takes a lock that others wait for, so
 //! that it was free until then, and which wait ends with the lock. It may tell of a release later
 //! than of what came after it, but not later than that another thread has the lock.
@@ -243,6 +247,7 @@ impl Analysis {
             What::Wake { lock, how } => self.wake(at, id, lock, how),
             What::WakeEnd => thread.wakes = None,
             What::Owns { lock } => self.held(at, id, lock, None),
+            What::Seen { lock, is_free } => self.seen(id, lock, is_free),
             What::Sleeps(reason, site, every_ns) => {
                 thread.look_ns = every_ns;
                 thread.line.sleeps(State::Asleep(reason, site));

@@ -66,6 +66,12 @@ pub enum What {
         /// The word's address.
         lock: u64,
     },
+    /// A look at the memory of a lock that threads wait for has found it free, or not.
+    Seen {
+        /// The word's address.
+        lock: u64,
+        is_free: bool,
+    },
     /// A look at it has found it asleep, if events have said so, for this reason and at this place.
     /// A look comes so often, in nanoseconds, that it stands for all sleeps in between; 0 if the
     /// sleep was told of, and not found.

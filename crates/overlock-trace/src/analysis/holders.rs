@@ -62,6 +62,19 @@ impl Analysis {
         }
     }
 
+    /// The memory of a lock has said whether it is free.
+    pub(super) fn seen(&mut self, id: u32, address: u64, is_free: bool) {
+        let Some(process) = self.threads.get(&id).map(|thread| thread.process) else { return };
+        let Some(lock) = self.locks.get(&word(process, address)) else { return };
+        for waiter in &lock.waiters {
+            let thread = self.threads.get_mut(waiter);
+            if let Some(wait) = thread.and_then(|thread| thread.wait.as_mut()) {
+                wait.looks += 1;
+                wait.found_free += u64::from(is_free);
+            }
+        }
+    }
+
     /// Splits the time between two points by what the holders of a lock did, for a thread that
     /// waits at a place. One that waits there itself is no holder, but the next in a line: threads
     /// of some runtimes have a word each.

@@ -48,6 +48,9 @@ pub struct Row {
     pub handed_on: u64,
     /// How often a thread was woken and found that another had taken the lock.
     pub lost: u64,
+    /// How often the lock's memory was looked at during a wait, and how often it was free.
+    pub looks: u64,
+    pub found_free: u64,
     /// How many waits were ended together with others, by one call.
     pub in_crowd: u64,
     /// How many began when the thread had done next to nothing since its last wait here.
@@ -101,6 +104,8 @@ impl Row {
         self.relays += other.relays;
         self.handed_on += other.handed_on;
         self.lost += other.lost;
+        self.looks += other.looks;
+        self.found_free += other.found_free;
         self.in_crowd += other.in_crowd;
         self.for_nothing += other.for_nothing;
         self.looked = match (self.looked, other.looked) {
@@ -116,12 +121,27 @@ impl Row {
         self.relays.max(self.handed_on) * 2 > self.waits
     }
 
-    /// While the lock was late, other threads may have had it. A waiter that comes finds that as
-    /// often as that was so.
+    /// Returns whether the lock's memory has said often enough whether it was free.
+    #[must_use]
+    pub fn knows_free(&self) -> bool {
+        self.looks >= ENOUGH_LOOKS
+    }
+
+    /// While the lock was late, other threads may have had it, and its holder may have let go of it
+    /// for a moment. Its memory says for which part of the time it was free; where that was not
+    /// looked at, a waiter that comes finds another thread there as often as that was so.
     fn share_late(&mut self) {
-        let (late, arrivals) = (self.holder.of(State::Late), self.lost + self.waits);
-        let taken = u128::from(late) * u128::from(self.lost) / u128::from(arrivals.max(1));
-        self.holder.shift(State::Late, State::Running, u64::try_from(taken).unwrap_or(late));
+        let late = self.holder.of(State::Late);
+        let part = |of: u64, some: u64, all: u64| {
+            u64::try_from(u128::from(of) * u128::from(some) / u128::from(all.max(1))).unwrap_or(of)
+        };
+        let taken = part(late, self.lost, self.lost + self.waits);
+        let free = match self.knows_free() {
+            false => late - taken,
+            true => part(self.holder.total(), self.found_free, self.looks),
+        };
+        self.holder.shift(State::Late, State::Running, late.saturating_sub(free));
+        self.holder.shift(State::Running, State::Late, free.saturating_sub(late));
     }
 }
 
@@ -143,6 +163,18 @@ pub struct Report {
     pub losses: u64,
     /// Waits whose lock and place did not fit into the limits.
     pub unkept: u64,
+}
+
+/// A look at a lock tells of all places where threads wait for it.
+fn share_looks(rows: &mut [Row]) {
+    let mut looks: BTreeMap<(u32, u64), (u64, u64)> = BTreeMap::new();
+    for row in rows.iter() {
+        let sum = looks.entry((row.key.process, row.key.lock)).or_default();
+        *sum = (sum.0 + row.looks, sum.1 + row.found_free);
+    }
+    for row in rows.iter_mut().filter(|row| row.key.lock != 0) {
+        (row.looks, row.found_free) = looks[&(row.key.process, row.key.lock)];
+    }
 }
 
 /// Fewer looks than these say little.
@@ -177,6 +209,7 @@ pub(crate) fn complete(mut rows: Vec<Row>, asleep_ns: u64) -> Vec<Row> {
         rows.push(Row { key, waits: 1, waited_ns: unknown, ..Row::default() });
     }
     rows.retain(|row| row.waits > 0);
+    share_looks(&mut rows);
     rows.iter_mut().for_each(Row::share_late);
     rows.sort_by_key(|row| (std::cmp::Reverse(row.waited_ns), row.key));
     rows

@@ -30,10 +30,28 @@ pub enum State {
 
 /// How many states there are, without what comes with them.
 const COUNT: usize = 7;
-const NAMES: [&str; COUNT] =
-    ["running", "preempted", "throttled", "asleep", "waiting", "late", "unknown"];
+/// The words for each: its name in records, the head of its column, and what a holder did.
+const WORDS: [[&str; 3]; COUNT] = [
+    ["running", "ran", "ran"],
+    ["preempted", "preempted", "had no processor"],
+    ["throttled", "throttled", "had no quota"],
+    ["asleep", "slept", "slept itself"],
+    ["waiting", "slept", "slept itself"],
+    ["late", "late", "was late"],
+    ["unknown", "unknown", "is unknown"],
+];
 
 impl State {
+    /// What the holder of a lock may do.
+    pub const HOLDERS: [State; 6] = [
+        State::Running,
+        State::Preempted,
+        State::Throttled,
+        State::Asleep(Reason(0), Site(0)),
+        State::Late,
+        State::Unknown,
+    ];
+
     const fn index(self) -> usize {
         match self {
             State::Running => 0,
@@ -49,7 +67,19 @@ impl State {
     /// Returns the word for it that records have.
     #[must_use]
     pub fn name(self) -> &'static str {
-        NAMES[self.index()]
+        WORDS[self.index()][0]
+    }
+
+    /// Returns the head of its column.
+    #[must_use]
+    pub fn head(self) -> &'static str {
+        WORDS[self.index()][1]
+    }
+
+    /// Returns what a holder did that was in it.
+    #[must_use]
+    pub fn did(self) -> &'static str {
+        WORDS[self.index()][2]
     }
 
     /// A sleep of which nothing else is known.
@@ -95,7 +125,13 @@ impl Times {
     /// Returns the times with their names, in a fixed order.
     #[must_use]
     pub fn named(&self) -> [(&'static str, u64); COUNT] {
-        std::array::from_fn(|index| (NAMES[index], self.0[index]))
+        std::array::from_fn(|index| (WORDS[index][0], self.0[index]))
+    }
+
+    /// Returns what a holder did for most of the time.
+    #[must_use]
+    pub fn largest(&self) -> State {
+        State::HOLDERS.into_iter().max_by_key(|state| self.of(*state)).unwrap_or(State::Unknown)
     }
 
     /// Returns the time in all states.

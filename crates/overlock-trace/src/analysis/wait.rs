@@ -21,6 +21,9 @@ pub(crate) struct Wait {
     pub(crate) slept: bool,
     /// How often it was woken and the lock was gone.
     pub(crate) lost: u64,
+    /// How often the lock's memory was looked at meanwhile, and how often it was free.
+    pub(crate) looks: u64,
+    pub(crate) found_free: u64,
     pub(crate) in_crowd: bool,
     /// Its thread had done next to nothing since it last waited here.
     pub(crate) is_for_nothing: bool,
@@ -43,6 +46,8 @@ impl Row {
     pub(crate) fn take(&mut self, wait: &Wait, ended: u64, most: usize) {
         self.holder.add_all(&wait.holder);
         self.lost += wait.lost;
+        self.looks += wait.looks;
+        self.found_free += wait.found_free;
         self.in_crowd += u64::from(wait.in_crowd);
         self.passed_ns += wait.passed.map_or(0, |since| ended.saturating_sub(since));
         for (link, ns) in &wait.links {
@@ -64,6 +69,8 @@ impl Wait {
             is_woken: false,
             slept: false,
             lost: 0,
+            looks: 0,
+            found_free: 0,
             in_crowd: false,
             is_for_nothing: false,
             is_handed_on: false,

@@ -2,7 +2,7 @@
 //! Why a thread left its processor, by the kernel's own call chain, or by its system call.
 
 use super::Kind;
-use super::table::{CALLS, FILES, KERNEL};
+use super::table::lines;
 use crate::analysis::Reason;
 use std::cell::{Cell, OnceCell};
 use std::collections::HashMap;
@@ -130,12 +130,17 @@ impl Kernel {
 
     /// Returns the number for a system call with a first argument that may be a file of a process.
     pub(crate) fn call(&mut self, process: u32, call: i64, argument: u64) -> Reason {
-        let Some((_, name, kind, what)) = CALLS.iter().find(|(number, ..)| *number == call) else {
+        let number = call.to_string();
+        let found = lines("calls").iter().find_map(|line| {
+            let (of, name) = line.name.split_once(' ')?;
+            (of == number).then_some((line, name))
+        });
+        let Some((line, name)) = found else {
             return self.reason(Kind::Call, &format!("system call {call}"));
         };
-        let (kind, what) = match kind {
+        let (kind, what) = match line.kind {
             Kind::Call => file(process, argument).unwrap_or((Kind::Call, "")),
-            kind => (*kind, *what),
+            kind => (kind, line.words),
         };
         self.reason(kind, &words(name, what))
     }
@@ -194,7 +199,8 @@ fn load() -> Functions {
 fn file(process: u32, descriptor: u64) -> Option<(Kind, &'static str)> {
     let link = std::fs::read_link(format!("/proc/{process}/fd/{descriptor}")).ok()?;
     let link = link.to_str()?;
-    FILES.iter().find(|(start, ..)| link.starts_with(start)).map(|(_, kind, what)| (*kind, *what))
+    let line = lines("files").iter().find(|line| link.starts_with(line.name))?;
+    Some((line.kind, line.words))
 }
 
 fn words(call: &str, what: &str) -> String {
@@ -208,12 +214,13 @@ fn words(call: &str, what: &str) -> String {
 /// Says what a thread with this call chain sleeps for, and in words.
 fn why(names: &[&str]) -> (Kind, String) {
     let has = |part: &str| names.iter().any(|name| name.contains(part));
-    let found = KERNEL.iter().find(|(part, ..)| has(part));
+    let found = lines("kernel").iter().find(|line| has(line.name));
+    let found = found.map(|line| (line.name, line.kind, line.words));
     if has("exc_page_fault") || has("do_user_addr_fault") || has("handle_mm_fault") {
         let is_file =
             has("filemap_") || has("folio_wait") || has("do_fault") || has("do_read_fault");
         return match found {
-            Some((_, Kind::KernelLock, what, _)) => (Kind::KernelLock, words("page fault", what)),
+            Some((_, Kind::KernelLock, what)) => (Kind::KernelLock, words("page fault", what)),
             _ if is_file => (Kind::Fault, "page fault of a file".to_owned()),
             _ => (Kind::Fault, "page fault".to_owned()),
         };
@@ -225,9 +232,9 @@ fn why(names: &[&str]) -> (Kind, String) {
         Some(name.split('.').next().unwrap_or(name))
     });
     match (call, found) {
-        (Some(call), Some((_, kind, what, _))) => (*kind, words(call, what)),
+        (Some(call), Some((_, kind, what))) => (kind, words(call, what)),
         (Some(call), None) => (Kind::Call, call.to_owned()),
-        (None, Some((part, kind, what, _))) => (*kind, words(part.trim_end_matches('_'), what)),
+        (None, Some((part, kind, what))) => (kind, words(part.trim_end_matches('_'), what)),
         (None, None) => {
             let common = ["__schedule", "schedule", "__traceiter", "perf_"];
             let own = names.iter().find(|name| !common.iter().any(|part| name.starts_with(part)));
@@ -300,12 +307,13 @@ mod tests {
         assert_eq!(why(&chain), (Kind::SysV, "semtimedop, a SysV semaphore".into()));
         let chain = ["schedule", "locks_lock_inode_wait", "__do_sys_flock", "do_syscall_64"];
         assert_eq!(why(&chain), (Kind::FileLock, "flock, a file lock".into()));
-        for (part, kind, what, example) in KERNEL {
-            let chain: Vec<&str> = example.split(" <- ").collect();
-            let first = KERNEL.iter().find(|(part, ..)| chain.iter().any(|one| one.contains(part)));
+        for line in lines("kernel") {
+            let chain: Vec<&str> = line.example.split(" <- ").collect();
+            let has = |part| chain.iter().any(|one| one.contains(part));
+            let first = lines("kernel").iter().find(|line| has(line.name));
             let (found, words) = why(&chain);
-            assert_eq!((first.unwrap().0, found), (*part, *kind), "{example}");
-            assert!(words.ends_with(what) || *what == "time", "{words}");
+            assert_eq!((first.unwrap().name, found), (line.name, line.kind), "{chain:?}");
+            assert!(words.ends_with(line.words) || line.words == "time", "{words}");
         }
     }
 
@@ -326,10 +334,12 @@ mod tests {
     #[test]
     fn each_call_of_the_table_is_told() {
         let mut kernel = Kernel::new();
-        for (number, name, kind, what) in CALLS {
-            let reason = kernel.call(0, *number, 0);
-            assert_eq!(kernel.why(reason), (*kind, &*words(name, what)));
+        for line in lines("calls") {
+            let (number, name) = line.name.split_once(' ').unwrap();
+            let reason = kernel.call(0, number.parse().unwrap(), 0);
+            assert_eq!(kernel.why(reason), (line.kind, &*words(name, line.words)));
         }
+        assert_eq!(lines("calls").len(), 43, "a table that is not read is empty");
         let process = std::process::id();
         let (reads, _writes) = std::io::pipe().unwrap();
         let reads = std::os::fd::AsRawFd::as_raw_fd(&reads).unsigned_abs().into();

@@ -15,107 +15,84 @@ pub enum Class {
     Work,
 }
 
-/// The kind of thing that a thread sleeps for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    Mutex,
+/// Declares the kinds: the words for each, and what such a sleep is, if that does not depend on what
+/// its threads do.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident = $words:literal, $class:expr;)*) => {
+        /// The kind of thing that a thread sleeps for.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Kind { $($(#[$doc])* $kind,)* }
+
+        const KINDS: &[(Kind, &str, Option<Class>)] = &[$((Kind::$kind, $words, $class),)*];
+    };
+}
+
+use Class::{Lock, Outside, Work};
+
+kinds! {
+    Mutex = "mutex", Some(Lock);
     /// A lock for many readers, by one of them or in a way that is not known.
-    RwLock,
+    RwLock = "rwlock", Some(Lock);
     /// A lock for many readers, by a writer.
-    Writer,
-    Spin,
+    Writer = "rwlock-write", Some(Lock);
+    Spin = "spin lock", Some(Lock);
     /// A mutex that a thread takes again when it has been woken by a condition variable.
-    Retake,
+    Retake = "mutex after a condition", Some(Lock);
     /// A lock inside of the C library.
-    Libc,
+    Libc = "lock inside libc", Some(Lock);
     /// Python's interpreter lock.
-    Gil,
+    Gil = "Python's GIL", Some(Lock);
     /// Ruby's interpreter lock.
-    Gvl,
+    Gvl = "Ruby's GVL", Some(Lock);
     /// A monitor of Java: `synchronized`.
-    Monitor,
+    Monitor = "Java monitor", Some(Lock);
     /// A thread of Java parks: for a lock of `java.util.concurrent`, or for work.
-    Park,
+    Park = "Java park", None;
     /// A lock of Go's runtime.
-    GoLock,
-    Condvar,
-    Semaphore,
-    Barrier,
+    GoLock = "lock of Go's runtime", Some(Lock);
+    Condvar = "condvar", Some(Work);
+    Semaphore = "semaphore", None;
+    Barrier = "barrier", Some(Work);
     /// The end of a thread.
-    Join,
+    Join = "join", Some(Work);
     /// A thread of a runtime or a pool that has nothing to do.
-    Idle,
+    Idle = "idle", Some(Work);
     /// A futex whose use has no name that is known.
-    Futex,
+    Futex = "futex", None;
     /// A lock on a file.
-    FileLock,
+    FileLock = "file lock", Some(Outside);
     /// A semaphore of System V.
-    SysV,
-    Eventfd,
+    SysV = "SysV semaphore", Some(Outside);
+    Eventfd = "eventfd", Some(Outside);
     /// A lock inside of the kernel.
-    KernelLock,
+    KernelLock = "kernel lock", Some(Outside);
     /// A disk, or another device.
-    Disk,
+    Disk = "disk", Some(Outside);
     /// A page that has to be read.
-    Fault,
-    Pipe,
-    Socket,
-    Poll,
+    Fault = "page fault", Some(Outside);
+    Pipe = "pipe", Some(Work);
+    Socket = "socket", Some(Work);
+    Poll = "poll", Some(Work);
     /// Time: the thread sleeps by its own will.
-    Timer,
-    Child,
-    Terminal,
+    Timer = "timer", Some(Work);
+    Child = "child process", Some(Work);
+    Terminal = "terminal", Some(Work);
     /// A signal, or a message of the system.
-    Signal,
-    Call,
-    Unknown,
+    Signal = "signal", Some(Work);
+    Call = "system call", Some(Work);
+    Unknown = "unknown", Some(Work);
 }
 
 impl Kind {
-    /// Returns the words for it, and what such a sleep is, if that does not depend on what its
-    /// threads do.
-    const fn describe(self) -> (&'static str, Option<Class>) {
-        use Class::{Lock, Outside, Work};
-        match self {
-            Kind::Mutex => ("mutex", Some(Lock)),
-            Kind::RwLock => ("rwlock", Some(Lock)),
-            Kind::Writer => ("rwlock-write", Some(Lock)),
-            Kind::Spin => ("spin lock", Some(Lock)),
-            Kind::Retake => ("mutex after a condition", Some(Lock)),
-            Kind::Libc => ("lock inside libc", Some(Lock)),
-            Kind::Gil => ("Python's GIL", Some(Lock)),
-            Kind::Gvl => ("Ruby's GVL", Some(Lock)),
-            Kind::Monitor => ("Java monitor", Some(Lock)),
-            Kind::Park => ("Java park", None),
-            Kind::GoLock => ("lock of Go's runtime", Some(Lock)),
-            Kind::Condvar => ("condvar", Some(Work)),
-            Kind::Semaphore => ("semaphore", None),
-            Kind::Barrier => ("barrier", Some(Work)),
-            Kind::Join => ("join", Some(Work)),
-            Kind::Idle => ("idle", Some(Work)),
-            Kind::Futex => ("futex", None),
-            Kind::FileLock => ("file lock", Some(Outside)),
-            Kind::SysV => ("SysV semaphore", Some(Outside)),
-            Kind::Eventfd => ("eventfd", Some(Outside)),
-            Kind::KernelLock => ("kernel lock", Some(Outside)),
-            Kind::Disk => ("disk", Some(Outside)),
-            Kind::Fault => ("page fault", Some(Outside)),
-            Kind::Pipe => ("pipe", Some(Work)),
-            Kind::Socket => ("socket", Some(Work)),
-            Kind::Poll => ("poll", Some(Work)),
-            Kind::Timer => ("timer", Some(Work)),
-            Kind::Child => ("child process", Some(Work)),
-            Kind::Terminal => ("terminal", Some(Work)),
-            Kind::Signal => ("signal", Some(Work)),
-            Kind::Call => ("system call", Some(Work)),
-            Kind::Unknown => ("unknown", Some(Work)),
-        }
+    /// Returns the kind with these words.
+    pub(crate) fn named(words: &str) -> Self {
+        KINDS.iter().find(|(_, name, _)| *name == words).map_or(Kind::Unknown, |one| one.0)
     }
 
     /// Returns the words for it.
     #[must_use]
     pub fn name(self) -> &'static str {
-        self.describe().0
+        KINDS[self as usize].1
     }
 
     /// Returns what such a sleep is; where the kind does not say, what its threads do does.
@@ -126,7 +103,7 @@ impl Kind {
 
     /// Returns what such a sleep is, if the kind says it.
     pub(crate) fn names_class(self) -> Option<Class> {
-        self.describe().1
+        KINDS[self as usize].2
     }
 
     /// Returns whether it is a lock of a language's runtime, which the program does not take

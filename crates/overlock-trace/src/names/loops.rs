@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Loops that wait on a processor, told by their instructions.
 //!
-//! A thread that yields its processor waits. A loop waits if it contains PAUSE, or if all that it
-//! does is to look at memory that it does not itself move on to or write: load, compare, branch,
-//! and perhaps an attempt to exchange the value.
+//! A thread that yields its processor waits, and so does one that pauses it. A loop waits if it
+//! contains PAUSE, or if all that it does is to look at memory that it does not itself move on to or
+//! write: load, compare, branch, and perhaps an attempt to exchange the value. Compilers put what
+//! is seldom done behind the end of the function, so loops are found by where branches lead; and
+//! between two attempts a thread may count, to back off.
 
 use crate::names::images::Images;
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess,
-    Register,
+    OpKind, Register,
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 /// The places that samples have met, and whether each is in a loop that waits.
 pub(crate) struct Spins {
@@ -30,6 +32,8 @@ enum Loop {
 const FURTHEST: usize = 48;
 /// The longest loop, in bytes.
 const LONGEST: u64 = 256;
+/// How many instructions are followed from a place, where branches lead to any.
+const MOST_FOLLOWED: usize = 256;
 /// How many places are remembered.
 const MOST_PLACES: usize = 1 << 16;
 
@@ -59,11 +63,25 @@ impl Spins {
 
 /// Returns what the instruction at `at` belongs to, in code that begins at `start`.
 fn find(text: &[u8], start: u64, at: u64) -> Loop {
-    match loop_around(text, start, at) {
-        _ if is_yield(text, start, at) => Loop::Yields,
-        Some(body) if is_waiting(&body) => Loop::Waits,
-        _ => Loop::None,
+    let waits = || {
+        is_paused(text, start, at)
+            || loop_around(text, start, at).is_some_and(|body| is_waiting(&body))
+            || ways_round(text, start, at).iter().any(|body| backs_off(body))
+    };
+    match is_yield(text, start, at) {
+        true => Loop::Yields,
+        false if waits() => Loop::Waits,
+        false => Loop::None,
     }
+}
+
+/// Returns whether an instruction is PAUSE, or comes right after it, as a sample finds it. Only
+/// code that waits pauses, whatever calls it.
+fn is_paused(text: &[u8], start: u64, at: u64) -> bool {
+    const PAUSE: [u8; 2] = [0xf3, 0x90];
+    let at = usize::try_from(at.saturating_sub(start)).unwrap_or(usize::MAX);
+    let near = text.get(at.saturating_sub(PAUSE.len())..).unwrap_or_default();
+    near.starts_with(&PAUSE) || text.get(at..).unwrap_or_default().starts_with(&PAUSE)
 }
 
 /// Returns whether the instruction is the system call `sched_yield`, or comes right after it.
@@ -98,6 +116,77 @@ fn loop_around(text: &[u8], start: u64, at: u64) -> Option<Vec<Instruction>> {
     let body: Vec<_> =
         decoder(text, start, first)?.into_iter().take_while(|one| one.ip() < end).collect();
     Some(body)
+}
+
+/// Returns the shortest ways from an instruction back to itself: by each PAUSE, and by each attempt
+/// to exchange memory, which comes last, without a call.
+fn ways_round(text: &[u8], start: u64, at: u64) -> Vec<Vec<Instruction>> {
+    let from = ways(text, start, at);
+    let turns = from.values().map(|(one, _)| *one);
+    let turns = turns.filter(|one| one.mnemonic() == Mnemonic::Pause || exchanges(one));
+    let round = |turn: Instruction| {
+        let back = ways(text, start, turn.ip());
+        let (first, before) = back.get(&at).filter(|(_, before)| *before != NOWHERE)?;
+        let here = way(&back, turn.ip(), *before);
+        Some([here, vec![*first], way(&from, at, turn.ip())].concat())
+    };
+    turns.filter_map(round).collect()
+}
+
+/// Instructions by their addresses, each with the address of the one before it on the shortest way
+/// from the first, or, of the first, on the shortest way back to it.
+type Ways = HashMap<u64, (Instruction, u64)>;
+
+const NOWHERE: u64 = u64::MAX;
+
+/// Returns the instructions that can be reached from one. Ways end at calls and returns.
+fn ways(text: &[u8], start: u64, first: u64) -> Ways {
+    let mut known = Ways::new();
+    let mut next = VecDeque::from([(first, NOWHERE)]);
+    while let Some((ip, before)) = next.pop_front() {
+        if let Some((_, last)) = known.get_mut(&ip) {
+            if ip == first && *last == NOWHERE {
+                *last = before;
+            }
+            continue;
+        }
+        let one = decoder(text, start, ip).and_then(|mut all| all.iter().next());
+        let Some(one) = one.filter(|one| !one.is_invalid() && known.len() < MOST_FOLLOWED) else {
+            continue;
+        };
+        known.insert(ip, (one, before));
+        let flow = one.flow_control();
+        if matches!(flow, FlowControl::Next | FlowControl::ConditionalBranch) {
+            next.push_back((one.next_ip(), ip));
+        }
+        if matches!(flow, FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch) {
+            next.push_back((one.near_branch_target(), ip));
+        }
+    }
+    known
+}
+
+/// Returns the instructions behind one, up to another.
+fn way(ways: &Ways, from: u64, to: u64) -> Vec<Instruction> {
+    let mut ip = to;
+    let back = std::iter::from_fn(|| {
+        let (one, before) = ways.get(&ip).filter(|_| ip != from)?;
+        ip = *before;
+        Some(*one)
+    });
+    let mut way: Vec<Instruction> = back.collect();
+    way.reverse();
+    way
+}
+
+/// Returns whether a way round pauses, or attempts an exchange and does else nothing to memory that
+/// is not the function's own.
+fn backs_off(body: &[Instruction]) -> bool {
+    let mut factory = InstructionInfoFactory::new();
+    let steps: Vec<Step> = body.iter().map(|one| Step::new(one, &mut factory)).collect();
+    let is_harmless = steps.iter().all(|step| !step.stores_elsewhere);
+    let pauses = body.iter().any(|one| one.mnemonic() == Mnemonic::Pause);
+    is_harmless && (pauses || (body.iter().any(exchanges) && !updates(body, &steps)))
 }
 
 fn is_waiting(body: &[Instruction]) -> bool {
@@ -243,8 +332,10 @@ impl Step {
     }
 }
 
+/// Returns whether an instruction attempts to exchange memory. Sums in memory are work.
 fn exchanges(one: &Instruction) -> bool {
-    one.has_lock_prefix() || one.mnemonic() == Mnemonic::Xchg
+    let is_memory = (0..one.op_count()).any(|at| one.op_kind(at) == OpKind::Memory);
+    is_memory && matches!(one.mnemonic(), Mnemonic::Xchg | Mnemonic::Cmpxchg | Mnemonic::Bts)
 }
 
 fn can_look(mnemonic: Mnemonic) -> bool {
@@ -317,6 +408,19 @@ mod tests {
             &[0x83, 0xe8, 1, 0x74, 9, 0x48, 0x8b, 0x55, 0, 0x48, 0x85, 0xd2, 0x74, 0xf2, 0x90],
             true,
         );
+        // The pause behind the return: mov eax, [rdi]; test eax, eax; jne +2; ret; nop; pause; jmp
+        check(&[0x8b, 0x07, 0x85, 0xc0, 0x75, 2, 0xc3, 0x90, 0xf3, 0x90, 0xeb, 0xf4], true);
+        // A count between attempts: dec ecx; jne; mov eax, 1; xchg [rdi], eax; mov ecx, 100;
+        // test eax, eax; jne
+        check(
+            &[
+                0xff, 0xc9, 0x75, 0xfc, 0xb8, 1, 0, 0, 0, 0x87, 0x07, 0xb9, 100, 0, 0, 0, 0x85,
+                0xc0, 0x75, 0xec, 0xc3,
+            ],
+            true,
+        );
+        // A function that does nothing but pause.
+        check(&[0xf3, 0x90, 0xc3], true);
         // mov rax, [rbp-8]; mov eax, [rax]; test eax, eax; jne
         check(&[0x48, 0x8b, 0x45, 0xf8, 0x8b, 0x00, 0x85, 0xc0, 0x75, 0xf6], true);
     }
@@ -361,6 +465,19 @@ mod tests {
         check(&[0xff, 0xc1, 0x3b, 0x0d, 0, 0, 0, 0, 0x72, 0xf6], false);
         // A store: mov [rdi], eax; dec ecx; jne
         check(&[0x89, 0x07, 0xff, 0xc9, 0x75, 0xfa], false);
+        // A count, and then an attempt behind a store: dec ecx; jne; mov [rsi], eax; mov eax, 1;
+        // xchg [rdi], eax; mov ecx, 100; test eax, eax; jne
+        check(
+            &[
+                0xff, 0xc9, 0x75, 0xfc, 0x89, 0x06, 0xb8, 1, 0, 0, 0, 0x87, 0x07, 0xb9, 100, 0, 0,
+                0, 0x85, 0xc0, 0x75, 0xea, 0xc3,
+            ],
+            false,
+        );
+        // An exchange without a loop: xchg [rdi], eax; ret
+        check(&[0x87, 0x07, 0xc3], false);
+        // A sum in memory: lock inc [rdi]; dec ecx; jne
+        check(&[0xf0, 0xff, 0x07, 0xff, 0xc9, 0x75, 0xf9], false);
         // A call: call +0; mov eax, [rdi]; test eax, eax; jne
         check(&[0xe8, 0, 0, 0, 0, 0x8b, 0x07, 0x85, 0xc0, 0x75, 0xf5], false);
     }

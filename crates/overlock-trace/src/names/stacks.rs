@@ -3,7 +3,7 @@
 
 use super::Kind;
 use super::symbols::Frame;
-use super::table::{FUNCTIONS, INTERPRETERS, LIBRARIES, PARTS, WRAPPERS};
+use super::table::{Line, lines};
 
 /// Returns what a stack waits for. In the C library's wait for a condition, a plain wait is for the
 /// mutex, which the thread takes again before it returns. Elsewhere there it is for an inner lock.
@@ -12,9 +12,9 @@ pub(crate) fn kind(stack: &[Frame], is_plain: bool) -> Kind {
     let is_inside = stack.first().is_some_and(is_of_libc) && !stack.iter().any(is_syscall);
     let mut kind = None;
     for frame in stack.iter().take_while(|frame| is_passing_on(frame)) {
-        let part = || PARTS.iter().find(|(part, ..)| frame.function.contains(part));
+        let part = || lines("parts").iter().find(|one| frame.function.contains(one.name));
         // The outermost such function is what the program called.
-        let found = function(frame).or_else(|| Some(part()?.1));
+        let found = function(frame).or_else(|| Some(part()?.kind));
         // A function that has lost its name tells nothing, but its module may.
         let lost = match (found, kind) {
             (None, Some(Kind::Condvar)) => interpreter(frame),
@@ -34,11 +34,16 @@ fn is_of_libc(frame: &Frame) -> bool {
 }
 
 fn function(frame: &Frame) -> Option<Kind> {
-    FUNCTIONS.iter().find(|(start, ..)| frame.function.starts_with(start)).map(|one| one.1)
+    beginning("functions", &frame.function).map(|one| one.kind)
 }
 
 fn interpreter(frame: &Frame) -> Option<Kind> {
-    INTERPRETERS.iter().find(|(start, _)| frame.module.starts_with(start)).map(|one| one.1)
+    beginning("interpreters", &frame.module).map(|one| one.kind)
+}
+
+/// Returns the first line of a table with which a name begins.
+fn beginning(table: &str, name: &str) -> Option<&'static Line> {
+    lines(table).iter().find(|one| name.starts_with(one.name))
 }
 
 /// Returns what a stack waits for where the source has told. A lock may be made of semaphores or
@@ -72,8 +77,8 @@ fn lost(told: Kind, stack: &[Frame]) -> Option<Kind> {
 }
 
 fn is_passing_on(frame: &Frame) -> bool {
-    LIBRARIES.iter().any(|library| frame.module.starts_with(library))
-        || WRAPPERS.iter().any(|start| frame.function.starts_with(start))
+    beginning("libraries", &frame.module).is_some()
+        || beginning("wrappers", &frame.function).is_some()
         || function(frame).is_some()
         || (frame.function.starts_with(&frame.module) && interpreter(frame).is_some())
         || implemented(&frame.function).is_some_and(|(_, of)| is_of_rust(of))
@@ -126,7 +131,7 @@ pub(crate) fn place(stack: &[Frame]) -> (String, Vec<String>) {
         is_named(frame)
             && !is_of_libc(frame)
             && !BEGINNINGS.iter().any(|start| frame.function.starts_with(start))
-            && !WRAPPERS.iter().any(|start| frame.function.starts_with(start))
+            && beginning("wrappers", &frame.function).is_none()
     };
     let callers = stack[at + 1..].iter().filter(is_caller).take(CALLERS);
     (place, callers.map(|frame| short(&frame.function)).collect())
@@ -175,24 +180,28 @@ mod tests {
 
     #[test]
     fn each_line_of_the_tables_decides_its_example() {
-        for (part, kind, text) in PARTS {
-            let stack = example(text);
+        let is_kind = |line: &Line, stack: &[Frame]| {
+            assert_eq!(super::kind(stack, false), line.kind, "{}", line.name);
+        };
+        for line in lines("parts") {
+            let stack = example(line.example);
             let last = &stack.last().unwrap().function;
-            let first = PARTS.iter().find(|(part, ..)| last.contains(part)).unwrap();
-            assert_eq!((first.0, super::kind(&stack, false)), (*part, *kind), "{text}");
+            let first = lines("parts").iter().find(|one| last.contains(one.name)).unwrap();
+            assert_eq!(first.name, line.name, "{last}");
+            is_kind(line, &stack);
         }
-        for (start, kind, text) in FUNCTIONS {
-            let stack = example(text);
-            let decides = stack.iter().rev().find_map(|frame| {
-                FUNCTIONS.iter().find(|(start, ..)| frame.function.starts_with(start))
-            });
-            assert_eq!((decides.unwrap().0, super::kind(&stack, false)), (*start, *kind), "{text}");
+        for line in lines("functions") {
+            let stack = example(line.example);
+            let decides = stack.iter().rev().find_map(|one| beginning("functions", &one.function));
+            assert_eq!(decides.unwrap().name, line.name, "{}", line.example);
+            is_kind(line, &stack);
         }
-        for (module, kind) in INTERPRETERS {
+        for line in lines("interpreters") {
+            let module = line.name;
             let lost = frame(&format!("{module}.x+0x1"), &format!("{module}.x"));
             let stack = [frame("pthread_cond_timedwait", "libc.so.6"), lost];
-            assert_eq!(super::kind(&stack, false), *kind, "{module}");
-            assert_eq!(kind_of(Some(Kind::Condvar), &stack[1..], false), *kind, "{module}");
+            is_kind(line, &stack);
+            assert_eq!(kind_of(Some(Kind::Condvar), &stack[1..], false), line.kind, "{module}");
             assert_eq!(kind_of(Some(Kind::Semaphore), &stack[1..], false), Kind::Semaphore);
         }
     }

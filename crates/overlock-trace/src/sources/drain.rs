@@ -91,12 +91,13 @@ impl Drain {
         Ok(Drain { shared, thread: Some(thread) })
     }
 
-    /// Waits until there is much to do, at most for some milliseconds.
-    pub(crate) fn wait(&self, milliseconds: u64) {
+    /// Waits until there is much to do, at most for a millisecond; returns whether there is.
+    pub(crate) fn wait(&self) -> bool {
         let taken = self.shared.taken();
-        let time = Duration::from_millis(milliseconds);
         let is_little = |taken: &mut Taken| taken.bytes < ROUND_BYTES;
-        drop(self.shared.has_much.wait_timeout_while(taken, time, is_little));
+        let time = Duration::from_millis(1);
+        let waited = self.shared.has_much.wait_timeout_while(taken, time, is_little);
+        waited.is_ok_and(|(_, waited)| !waited.timed_out())
     }
 
     /// Returns whether the thread has not had its turn for long.

@@ -15,6 +15,13 @@ pub(crate) fn is_mutex(is_plain: bool, value: u64) -> bool {
     is_plain && value == CONTENDED
 }
 
+/// Returns whether such a mutex of a process is free, if its memory can be read.
+pub(crate) fn is_free(process: u32, lock: u64) -> Option<bool> {
+    let mut bytes = [1; 4];
+    let read = platform::read_memory(process, lock & !SHARED, &mut bytes);
+    (read == bytes.len()).then(|| u32::from_ne_bytes(bytes) == 0)
+}
+
 /// Asks a mutex of the GNU C library that a thread waits for for its holder, which is a thread of
 /// the same process unless processes share it.
 pub(crate) fn holder(threads: &HashMap<u32, u32>, waiter: u32, lock: u64) -> Holder {

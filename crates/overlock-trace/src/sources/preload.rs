@@ -97,7 +97,7 @@ impl Preload {
         self.rings.turn(tracer.switches, true);
         match self.is_coarse() {
             true => std::thread::sleep(std::time::Duration::from_millis(TURN_MS)),
-            false => self.rings.wait(TURN_MS),
+            false => self.rings.wait(tracer, TURN_MS),
         }
         let found = self.unseen.look(tracer);
         tracer.finds(found);
@@ -180,6 +180,10 @@ impl Tracer {
                     self.told.conditions.insert(thread, condition);
                 } else if Kind::numbered(event.kind) == Kind::Mutex {
                     self.mutexes.insert(thread);
+                    // Of another library's lock, no holder is told.
+                    if event.thread != 0 {
+                        self.waits_for_mutex(process, event.lock, thread);
+                    }
                 }
                 self.event(at, thread, What::Wait { lock: event.lock, site, is_lock: false });
                 // No record will tell when it sleeps.

@@ -161,10 +161,14 @@ impl Rings {
         self.switches.turn(switches, are_few);
     }
 
-    /// Waits until there may be much to read, at most for some milliseconds.
-    pub(crate) fn wait(&self, milliseconds: u64) {
-        if let Some(drain) = &self.drain {
-            drain.wait(milliseconds);
+    /// Waits until there may be much to read, at most for some milliseconds, and looks at mutexes
+    /// meanwhile.
+    pub(crate) fn wait(&self, tracer: &mut Tracer, milliseconds: u64) {
+        for _ in 0..milliseconds {
+            tracer.look_at_mutexes();
+            if self.drain.as_ref().is_none_or(Drain::wait) {
+                return;
+            }
         }
     }
 

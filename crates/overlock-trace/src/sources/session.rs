@@ -252,7 +252,7 @@ impl Session {
                 rings.turn(self.tracer.switches, self.tracer.stops.are_none());
                 rings.turn_records(self.tracer.switches, self.tracer.news);
                 self.turns += 1;
-                rings.wait(TURN_MS.min(self.turns));
+                rings.wait(&mut self.tracer, TURN_MS.min(self.turns));
                 rings.read(&mut self.tracer, platform::now_ns());
                 self.tracer.ask_for_holders();
             }

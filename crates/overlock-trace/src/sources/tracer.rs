@@ -19,6 +19,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 const ASK_EVERY_NS: u64 = 50_000_000;
 /// How many of them are asked at once.
 const MOST_ASKED: usize = 64;
+/// How many mutexes are looked at.
+const MOST_SEEN: usize = 8;
 /// How many events are kept for a picture of a short time, and for a timeline in a file.
 const SOME_EVENTS: usize = 1 << 17;
 pub(crate) const MOST_EVENTS: usize = 1 << 20;
@@ -52,6 +54,9 @@ pub(crate) struct Tracer {
     pub(crate) calls: HashMap<u32, Waiting>,
     /// Threads that wait, as it seems, for a mutex of the C library.
     pub(crate) mutexes: HashSet<u32>,
+    /// The mutexes of the C library that threads have waited for last, each with its process and a
+    /// thread that did so.
+    hot: VecDeque<(u32, u64, u32)>,
     /// What looks have found out. Its turn comes among the records.
     found: VecDeque<Found>,
     pub(crate) stops: Stops,
@@ -95,6 +100,7 @@ impl Tracer {
             quotas: Quotas::default(),
             calls: HashMap::new(),
             mutexes: HashSet::new(),
+            hot: VecDeque::new(),
             found: VecDeque::new(),
             stops: Stops::default(),
             words: HashMap::new(),
@@ -211,6 +217,30 @@ impl Tracer {
             }
         }
         self.finds(found);
+    }
+
+    /// A thread waits for a mutex of the C library.
+    pub(crate) fn waits_for_mutex(&mut self, process: u32, lock: u64, thread: u32) {
+        let known = self.hot.iter().position(|(of, hot, _)| (*of, *hot) == (process, lock));
+        match known {
+            Some(at) => self.hot[at].2 = thread,
+            None => self.hot.push_back((process, lock, thread)),
+        }
+        if self.hot.len() > MOST_SEEN {
+            self.hot.pop_front();
+        }
+    }
+
+    /// Looks whether the mutexes are free that threads have waited for last. What they were for at
+    /// this moment, records will tell later.
+    pub(crate) fn look_at_mutexes(&mut self) {
+        let now = platform::now_ns();
+        let looked = self.hot.iter().filter_map(|(process, lock, thread)| {
+            let is_free = owner::is_free(*process, *lock)?;
+            Some((now, *thread, What::Seen { lock: *lock, is_free }))
+        });
+        let looked: Vec<Found> = looked.collect();
+        self.finds(looked);
     }
 
     /// Looks have found out what threads did or do.

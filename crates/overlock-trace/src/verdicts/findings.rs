@@ -83,11 +83,26 @@ impl Findings {
         verdict::polls(&self.rows)
     }
 
+    /// The same, if they also spin there.
+    #[must_use]
+    pub fn backs_off(&self) -> Option<&Finding> {
+        verdict::backs_off(&self.rows, &self.loops)
+    }
+
     /// Returns the share of all processor time in a loop, by samples.
     #[must_use]
     pub fn cpu_share(&self, one: &Loop) -> f64 {
         let ns = one.samples.saturating_mul(self.report.sample_ns);
         share(ns, self.report.time.of(State::Running)).min(1.0)
+    }
+
+    /// Returns whether the memory of locks has said when they were free.
+    #[must_use]
+    pub fn knows_free(&self) -> bool {
+        let locks = self.rows.iter().filter(|one| one.class == Class::Lock);
+        let late = |one: &Finding| one.row.holder.of(State::Late);
+        let known = locks.filter(|one| one.row.knows_free()).map(late).sum::<u64>();
+        known * 2 > self.verdict.holder.of(State::Late)
     }
 
     /// Returns whether threads were not seen for most of their time.

@@ -106,12 +106,8 @@ impl<'a> Names<'a> {
             };
         };
         let end = match link.end {
-            State::Running => "ran".to_owned(),
-            State::Preempted => "had no processor".to_owned(),
-            State::Throttled => "had no quota".to_owned(),
             State::Asleep(reason, _) => format!("slept: {}", self.tracer.kernel.text(reason)),
-            State::Late => "is late".to_owned(),
-            State::Waiting(..) | State::Unknown => "is unknown".to_owned(),
+            state => state.did().to_owned(),
         };
         let named = self.of(site, None);
         format!("{} at {}, whose holder {end}", named.kind.name(), named.place)

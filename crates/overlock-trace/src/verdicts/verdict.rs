@@ -80,16 +80,19 @@ pub struct Verdict {
 
 /// Below this share of all threads' time, no cure can be noticed.
 pub const NOTICEABLE: f64 = 0.02;
+/// Each program waits for its own pages when it starts: less than this is no reason to change it.
+const NOTICEABLE_OUTSIDE_NS: u64 = 50_000_000;
 /// Loops that wait are common for a moment before each sleep; this is more than a moment.
 const NOTICEABLE_SPINNING: f64 = 0.10;
 /// Below this number of samples, their share says little.
 const ENOUGH_SAMPLES: u64 = 20;
 /// Threads that could run always wait for their turn, where others run; only this part counts.
 const TURNS: f64 = 0.25;
-/// A thread that sleeps for less than this many times waits for something.
+/// Threads that sleep for a moment wait for something, if that is this part of their time.
+const NOTICEABLE_POLLING: f64 = 0.10;
+/// A moment, and how many of them are many.
 const SHORT_SLEEP_NS: u64 = 20_000_000;
 const MANY_SLEEPS: u64 = 100;
-const BLINK_NS: u64 = 300_000;
 const CROWD: u64 = 100;
 
 impl Verdict {
@@ -114,11 +117,11 @@ impl Verdict {
         };
         let cure = Cure::NothingToDo;
         let verdict = Verdict { lock_share, outside_share, work_share, spin_share, holder, cure };
-        Verdict { cure: verdict.cure(report, rows, facts), ..verdict }
+        Verdict { cure: verdict.cure(report, (rows, loops), facts), ..verdict }
     }
 
     /// Decides what costs the most of what can be cured.
-    fn cure(&self, report: &Report, rows: &[Finding], facts: &Facts) -> Cure {
+    fn cure(&self, report: &Report, (rows, loops): (&[Finding], &[Loop]), facts: &Facts) -> Cure {
         // What other programs take of the processors says nothing of this one.
         let capacity = report.elapsed_ns.saturating_mul(facts.processors.max(1) as u64);
         let competes = report.time.of(State::Running) * 2 > capacity;
@@ -131,21 +134,22 @@ impl Verdict {
             true => 0.0,
             false => part * all as f64 / total.max(1) as f64,
         };
-        let (lock_share, outside_share) = (scaled(self.lock_share), scaled(self.outside_share));
+        let (lock_share, mut outside_share) = (scaled(self.lock_share), scaled(self.outside_share));
+        if self.outside_share * all as f64 <= NOTICEABLE_OUTSIDE_NS as f64 {
+            outside_share = 0.0;
+        }
         let (running, stopped) = (of(State::Running), of(State::Throttled));
         let held_stopped = share(self.holder.of(State::Throttled), self.holder.total());
         let spinning = self.spin_share * running;
         let is_spinning = self.spin_share >= NOTICEABLE_SPINNING;
-        let polls = polls(rows);
-        let polling = polls.map_or(0.0, |row| share(row.row.waited_ns, total));
-        // Who sleeps for less than it takes to do something else waits for something.
-        let is_waiting = |row: &Finding| row.row.waited_ns / row.row.waits.max(1) < BLINK_NS;
-        let enough = if polls.is_some_and(is_waiting) { 1.0 } else { 10.0 } * NOTICEABLE;
+        let polling = polls(rows).map_or(0.0, |row| share(row.row.waited_ns, total));
+        // A loop that spins first, and then sleeps before it looks again, is one loop.
+        let backs_off = backs_off(rows, loops).map_or(0.0, |row| share(row.row.waited_ns, total));
         let crowd = crowd(rows).map_or(0.0, |row| share(row.row.waited_ns, total));
         let choices = [
             (lock_share * (1.0 - held_stopped), Cure::ShortenSection),
             (stopped + lock_share * held_stopped, Cure::RaiseQuota),
-            (if is_spinning { spinning } else { 0.0 }, Cure::StopSpinning),
+            (if is_spinning { spinning } else { 0.0 } + backs_off, Cure::StopSpinning),
             (outside_share, Cure::Unblock),
             (if competes { of(State::Preempted) * TURNS } else { 0.0 }, Cure::GiveProcessors),
         ];
@@ -159,7 +163,7 @@ impl Verdict {
             }
             _ if most < NOTICEABLE && (unknown > 0.5 || facts.is_secret) => Cure::LookCloser,
             _ if most < NOTICEABLE && facts.unseen_share >= NOTICEABLE => Cure::LookCloser,
-            _ if polling > enough && most < polling * 0.5 => Cure::StopPolling,
+            _ if polling > NOTICEABLE_POLLING && most < polling * 0.5 => Cure::StopPolling,
             _ if most < NOTICEABLE && unknown > wants_to_run => Cure::LookCloser,
             _ if most < NOTICEABLE && wants_to_run >= self.work_share => Cure::NothingToDo,
             _ if most < NOTICEABLE => Cure::FindWork,
@@ -218,6 +222,13 @@ pub(super) fn polls(rows: &[Finding]) -> Option<&Finding> {
     rows.iter().filter(is_short).max_by_key(|one| one.row.waited_ns)
 }
 
+/// Returns the place where threads sleep for a moment in a function in which they also spin.
+pub(super) fn backs_off<'a>(rows: &'a [Finding], loops: &[Loop]) -> Option<&'a Finding> {
+    let function = |place: &str| place.split(" (").next().unwrap_or_default().to_owned();
+    let spins = |at: String| loops.iter().any(|one| function(&one.place) == at);
+    polls(rows).filter(|row| row.place != "?" && spins(function(&row.place)))
+}
+
 fn unknown_sleep(rows: &[Finding], total: u64) -> f64 {
     let unknown = rows.iter().filter(|one| one.kind == Kind::Unknown);
     share(unknown.map(|one| one.row.waited_ns).sum(), total)
@@ -225,15 +236,14 @@ fn unknown_sleep(rows: &[Finding], total: u64) -> f64 {
 
 /// Returns the cure for the largest part.
 fn cure_of(holder: &Times) -> Cure {
-    let parts = [
-        (holder.of(State::Running), Cure::ShortenSection),
-        (holder.of(State::Preempted), Cure::GiveProcessors),
-        (holder.of(State::Throttled), Cure::RaiseQuota),
-        (holder.of(State::asleep()), Cure::DontSleepInside),
-        (holder.of(State::Late), Cure::WakeSooner),
-        (holder.of(State::Unknown), Cure::LookCloser),
-    ];
-    parts.into_iter().max_by_key(|(ns, _)| *ns).map_or(Cure::LookCloser, |(_, cure)| cure)
+    match holder.largest() {
+        State::Running => Cure::ShortenSection,
+        State::Preempted => Cure::GiveProcessors,
+        State::Throttled => Cure::RaiseQuota,
+        State::Asleep(..) | State::Waiting(..) => Cure::DontSleepInside,
+        State::Late => Cure::WakeSooner,
+        State::Unknown => Cure::LookCloser,
+    }
 }
 
 /// Returns a part as a share; 0 of nothing.
