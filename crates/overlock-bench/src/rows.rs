@@ -3,14 +3,15 @@
 
 use overlock_results::locks::Lock;
 use overlock_results::row::{Point, TimelineRow};
-use overlock_results::{Run, Task};
+use overlock_results::{Run, Takers, Task};
 
 use crate::Job;
 
 /// Merges the runs of `job` in the world called `world`. Ratios to other points are filled in
 /// by [`relate`](overlock_results::row::relate).
 #[must_use]
-pub fn point_of(world: &str, has_host: bool, job: &Job, samples: Vec<Run>) -> Point {
+pub fn point_of(world: &str, job: &Job, samples: Vec<Run>) -> Point {
+    let has_host = Takers::of(world).has_host();
     let reads = job.profile.timer_reads > 0;
     let mut point = Point {
         world: world.to_owned(),
@@ -41,7 +42,7 @@ pub fn point_of(world: &str, has_host: bool, job: &Job, samples: Vec<Run>) -> Po
         point.grace_ns = Some(job.host.grace_ns);
     }
     point.samples = samples;
-    point.sum_up(has_host, reads);
+    point.sum_up(reads);
     point
 }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Job;
 use overlock_results::locks::Lock;
-use overlock_results::{Error, Run};
+use overlock_results::{Error, Run, Takers};
 
 /// Why there is no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,9 +79,9 @@ pub trait World {
     /// The locks that exist here, in the order in which they are shown.
     fn locks(&self) -> Vec<Lock>;
 
-    /// Whether the CPUs here have a host, so that policies, slices and PM timers mean something.
-    fn has_host(&self) -> bool {
-        true
+    /// What takes the locks here.
+    fn takers(&self) -> Takers {
+        Takers::of(self.name())
     }
 
     /// Refuses what could not run here, before anything is measured.

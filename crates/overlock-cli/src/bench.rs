@@ -6,7 +6,8 @@
 //! ```
 //!
 //! This file opens the worlds and takes the experiments there, or lets a world check itself.
-//! `plan.rs` makes a plan of the arguments, `measure.rs` and `rounds.rs` measure, and what
+//! `plan.rs` makes a plan of the arguments, `measure.rs` and the loop in `rounds.rs`
+//! measure, and what
 //! `conclude.rs` calls reads rows.
 
 mod args;
@@ -15,11 +16,8 @@ mod conclude;
 #[cfg(test)]
 mod golden;
 mod measure;
-mod pairs;
 mod plan;
 mod published;
-mod retakes;
-mod rounds;
 mod summary;
 mod tables;
 

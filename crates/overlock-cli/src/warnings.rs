@@ -3,6 +3,7 @@
 
 use crate::output;
 use crate::stats::STEAL_LIMIT;
+use overlock_results::Takers;
 use overlock_results::row::{Machine, Point};
 use overlock_results::units::Nanos;
 
@@ -88,7 +89,8 @@ pub(crate) fn of_points(points: &[Point]) -> Vec<Warning> {
         )));
     }
     // What is compared: threads with peers, vCPUs with one another.
-    let compared = |of: &Point| if of.lengths.is_some() { of.of_best_peer } else { of.ops_per_s };
+    let compared =
+        |of: &Point| if of.takers() == Takers::Threads { of.of_best_peer } else { of.ops_per_s };
     let widest = points.iter().filter_map(|of| Some((compared(of)?.spread(), place(of))));
     warnings.extend(Warning::widest(widest, SPREAD_LIMIT));
     let most = |point: &Point| point.samples.iter().map(|run| run.undrained).max().unwrap_or(0);

@@ -6,7 +6,7 @@ use crate::input::Input;
 use crate::launch::{Ended, kill_rest, start};
 use crate::target::Target;
 use crate::waits;
-use crate::{Child, CpuTimes, Exit, GRACE, interrupt};
+use crate::{Child, Exit, GRACE, interrupt};
 use anyhow::{Context, Result};
 use overlock_results::Run;
 use regex::Regex;
@@ -67,7 +67,6 @@ impl Rules {
         plan.own_group = true;
         let [output, error] = [stdout.try_clone()?, stderr.try_clone()?];
         plan.streams = [Some(input.open()?), Some(output), Some(error)];
-        let before = CpuTimes::now();
         let mut program = start(plan)?;
         let Some(exit) = self.watch(&mut program)? else {
             if interrupt::seen() {
@@ -117,7 +116,6 @@ impl Rules {
             value: Some(value),
             max_rss_kib: Some(usage.max_rss_kib.unsigned_abs()),
             longest_stall_ns: counted.as_ref().and_then(Counted::longest_stall_ns),
-            steal: CpuTimes::now().since(before).steal_share(),
             ..Run::default()
         };
         let waits = counted.map(|counted| waits::replaced(&counted.sums()));

@@ -51,7 +51,7 @@ impl Experiment {
         let mut groups = Vec::new();
         for (profile, shape, cpus) in self.draws(&profile, world, seed)? {
             // Threads are compared with as many threads only, and each point is told at once.
-            let all = if world.has_host() {
+            let all = if world.takers().has_host() {
                 vec![cpus]
             } else {
                 cpus.into_iter().map(|n| vec![n]).collect()
@@ -99,7 +99,7 @@ impl Experiment {
         seed: u64,
     ) -> Result<Vec<(Profile, Shape, Vec<u32>)>, Error> {
         let factors = &self.factors;
-        let lengths = match (world.has_host(), &factors.lengths[..]) {
+        let lengths = match (world.takers().has_host(), &factors.lengths[..]) {
             (true, _) => vec![Lengths::Fixed],
             (false, []) if factors.random.is_some() => Lengths::ALL.to_vec(),
             (false, []) => vec![Lengths::Exp],

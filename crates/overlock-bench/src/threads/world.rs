@@ -97,10 +97,6 @@ impl World for Threads {
         true
     }
 
-    fn has_host(&self) -> bool {
-        false
-    }
-
     fn pcpus(&self) -> u32 {
         allowed_cpus()
     }

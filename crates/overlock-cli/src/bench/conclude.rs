@@ -30,7 +30,7 @@ pub(super) fn conclude(
         output::complain(&format!("failed: {}", failure.sentence));
     }
     warnings::of_points(points).iter().for_each(Warning::print);
-    if !world.has_host() {
+    if !world.takers().has_host() {
         let summaries = summaries(&rows);
         for summary in &summaries {
             sink.record(&Row::Summary(summary.clone()))?;

@@ -31,9 +31,6 @@ impl World for Past {
     fn locks(&self) -> Vec<Lock> {
         Vec::new()
     }
-    fn has_host(&self) -> bool {
-        self.0 != "threads"
-    }
     fn check(&self, _: &Job) -> Result<(), Error> {
         Ok(())
     }

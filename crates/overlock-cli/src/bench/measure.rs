@@ -2,11 +2,11 @@
 //! From an experiment to its rows, in any world: the plan, group by group.
 
 use super::args::BenchArgs;
-use super::rounds::{Rounds, Taken};
 use super::tables;
 use crate::interrupt;
 use crate::output::Sink;
 use crate::progress::Progress;
+use crate::rounds::{Rounds, Taken};
 use anyhow::{Result, bail};
 use overlock_bench::experiment::{Experiment, Plan};
 use overlock_bench::{Failed, Job, World};
@@ -47,7 +47,7 @@ pub(super) fn all(
     for job in plan.groups.iter_mut().flatten() {
         (job.logged, job.counted) = (args.explain, args.explain);
     }
-    groups(&plan, args, Rounds::new(&plan, world, seed, progress), sink)
+    groups(&plan, args, Rounds::new(&plan, 0, world, seed, progress), sink)
 }
 
 /// Measures the groups of a plan.
@@ -62,10 +62,10 @@ fn groups(
     }
     let world = rounds.world;
     // Each point gets a line instead of a table: there are many, and nobody named them.
-    let is_long = !world.has_host() && plan.groups.len() > 8 && !args.explain;
+    let is_long = !world.takers().has_host() && plan.groups.len() > 8 && !args.explain;
     let mut points = Vec::new();
     for group in &plan.groups {
-        let taken = rounds.take(group)?;
+        let taken = rounds.take(group, &mut ())?;
         let made = points_of(group, taken, args, &rounds, sink)?;
         if !made.is_empty() {
             let text = tables::group(&made, world, points.is_empty(), is_long);
@@ -74,7 +74,7 @@ fn groups(
                     sink.record(&Row::Point(Box::new(point.clone())))?;
                 }
                 sink.people(&text)?;
-                if args.explain && world.has_host() {
+                if args.explain && world.takers().has_host() {
                     sink.people(&tables::explanations(&made))?;
                 }
                 Ok(())
@@ -85,14 +85,8 @@ fn groups(
             break;
         }
     }
-    let Rounds { pairs, failures, gave_up, .. } = rounds;
-    let pairs = pairs.end();
-    pairs.iter().try_for_each(|pair| sink.record(&Row::Pair(pair.clone())))?;
-    failures.iter().try_for_each(|of| sink.record(&Row::Failure(of.clone())))?;
-    match gave_up {
-        Some(why) => bail!(why),
-        None => Ok(Measured { points, pairs, failures }),
-    }
+    let (pairs, failures) = rounds.end(sink)?;
+    Ok(Measured { points, pairs, failures })
 }
 
 /// Returns the points of a group, and writes their timelines.
@@ -107,9 +101,9 @@ fn points_of(
     let mut points = Vec::new();
     for (index, samples) in taken.runs {
         let job = &group[index];
-        let point = overlock_bench::point_of(world.name(), world.has_host(), job, samples);
+        let point = overlock_bench::point_of(world.name(), job, samples);
         points.push(Point { floor_ns: taken.floor_ns, ..point });
-        if let Some(span) = args.timeline.filter(|_| world.has_host()) {
+        if let Some(span) = args.timeline.filter(|_| world.takers().has_host()) {
             // Nothing else is taken from this run, because recording takes time.
             let timed = Job { timeline_ns: span.0, ..job.clone() };
             let of = rounds.timeline(&timed)?;
@@ -119,7 +113,7 @@ fn points_of(
         }
     }
     relate(&mut points);
-    if args.explain && world.has_host() {
+    if args.explain && world.takers().has_host() {
         points.iter_mut().for_each(|point| point.explanation = explain(point));
     }
     Ok(points)

@@ -174,13 +174,13 @@ pub(super) fn fitted(
     if fitted.host.pcpus == 0 {
         fitted.host.pcpus = args.pcpus.unwrap_or(pcpus);
     }
-    let is_larger = world.is_real() && world.has_host() && fitted.host.pcpus > pcpus;
+    let is_larger = world.is_real() && world.takers().has_host() && fitted.host.pcpus > pcpus;
     if is_larger && args.pcpus.is_none() && !fitted.published.is_empty() {
         fitted = fitted.scaled_to(pcpus).uncharged();
         (fitted.host.seconds, fitted.host.runs) =
             (args.seconds.unwrap_or(0.2), args.runs.unwrap_or(7));
     }
-    if !world.has_host() && args.timeline.is_some() {
+    if !world.takers().has_host() && args.timeline.is_some() {
         bail!("--timeline is about vCPUs: use it with --in kvm, parked or sim");
     }
     if let Some(span) = args.timeline

@@ -6,7 +6,7 @@ use overlock_bench::World;
 use overlock_results::columns::{self, Column, View};
 use overlock_results::row::{Point, beside};
 use overlock_results::units::{Nanos, count, three, time};
-use overlock_results::{NO_POLICY, stats};
+use overlock_results::{NO_POLICY, Takers, stats};
 
 /// The smallest share of yields whose reason is shown; rows have them all.
 const TOLD: f64 = 0.01;
@@ -51,11 +51,11 @@ fn rule(point: &Point) -> String {
 pub(super) fn group(points: &[Point], world: &dyn World, is_first: bool, is_long: bool) -> String {
     let Some(first) = points.first() else { return String::new() };
     let rounds = stats::describe(first.samples.len());
-    match (world.has_host(), world.name()) {
-        (false, _) if is_long => line(points, is_first),
-        (false, _) => threads(points, &rounds),
-        (true, "tcg" | "kvm-guest" | "xen" | "xen-pvh") => image(points, world, &rounds),
-        (true, _) => vcpus(points, world, &rounds),
+    match world.takers() {
+        Takers::Threads | Takers::Program if is_long => line(points, is_first),
+        Takers::Threads | Takers::Program => threads(points, &rounds),
+        Takers::Kernel => image(points, world, &rounds),
+        Takers::Vcpus => vcpus(points, world, &rounds),
     }
 }
 

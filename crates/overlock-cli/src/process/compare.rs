@@ -11,17 +11,24 @@ use super::args::CompareArgs;
 use super::conclusion::Seen;
 use super::expect::Expected;
 use super::report::Report;
-use super::rounds::Rounds;
+use super::turns::Follow;
+use super::world::Program;
 use crate::interrupt;
 use crate::outcome::Outcome;
 use crate::output::{self, Sink};
 use crate::progress::Progress;
+use crate::rounds::Rounds;
 use crate::warnings::Warning;
 use anyhow::{Context, Result, bail};
+use overlock_bench::Failed;
+use overlock_bench::experiment::Plan;
 use overlock_programs::{
-    self as launch, Good, Input, LIBC, NONE, Rules, Shared, Target, Trial, Waits, Watch,
+    self as launch, Good, Input, LIBC, NONE, Rules, Shared, Target, Waits, Watch, allowed_cpus,
 };
+use overlock_results::judge::rank;
+use overlock_results::row::Programs;
 use regex::{Regex, bytes};
+use std::cell::Cell;
 use std::time::Duration;
 
 /// A run counts as hung when it takes this many times as long as the first one, ...
@@ -33,7 +40,7 @@ const HUNG_SECONDS: f64 = 30.0;
 pub(crate) fn main(args: &CompareArgs) -> Result<Outcome> {
     let locks = chosen(&args.locks)?;
     let metric = args.metric.as_deref().map(Regex::new).transpose();
-    let mut rules = Rules {
+    let rules = Rules {
         metric: metric.context("--metric is not a regular expression")?,
         any_exit_code: args.any_exit_code,
         timeout: args.timeout.map(Duration::from_secs_f64),
@@ -46,34 +53,53 @@ pub(crate) fn main(args: &CompareArgs) -> Result<Outcome> {
     let machine = sink.begin(Some(args.seed))?;
     Warning::busy_machine(&machine).iter().for_each(Warning::print);
 
-    let count = u64::from(args.warmup) + u64::from(args.runs);
-    let progress = Progress::new(2 + count * locks.len() as u64);
+    let progress = Progress::new(2);
     progress.say("first run, with its own locks");
     let input = match Input::take(&|text| output::complain(&format!("overlock: {text}"))) {
         Err(_) if interrupt::seen() => None,
         input => Some(input?),
     };
-    let pilot = input.as_ref().map(|input| pilot(&rules, &target, input)).transpose()?;
-    let (Some(input), Some(pilot)) = (input, pilot.flatten()) else {
+    let mut world = Program {
+        rules,
+        target,
+        input: input.unwrap_or(Input::Nothing),
+        expected: None,
+        pcpus: allowed_cpus(),
+        has_waited: Cell::new(false),
+    };
+    let Some(pilot) = pilot(&world)? else {
         progress.finish();
         interrupt::tell(false);
         return Ok(Outcome::Interrupted);
     };
     progress.step();
-    if rules.timeout.is_none() {
+    if world.rules.timeout.is_none() {
         let limit = (pilot.run.seconds * HUNG_FACTOR).max(HUNG_SECONDS).ceil();
-        rules.timeout = Some(Duration::from_secs_f64(limit));
+        world.rules.timeout = Some(Duration::from_secs_f64(limit));
     }
-    let expected = args.check_output.then(|| Expected::new(&pilot.stdout, ignore));
-    let (failures, waits) = (Vec::new(), Waits::default());
-    let mut rounds =
-        Rounds { args, rules, target, locks, expected, failures, progress, waits, input };
-    probe(&mut rounds)?;
-    let series = rounds.measure(&mut sink)?;
-    let points = rounds.points(&series, machine.cpus);
-    let beaten = series.iter().filter(|of| of.beaten).map(|of| of.lock.as_str()).collect();
-    let Rounds { args, target, failures, waits, .. } = &rounds;
+    world.expected = args.check_output.then(|| Expected::new(&pilot.stdout, ignore));
+    let plan = world.plan(&locks, args.runs)?;
+    let mut rounds = Rounds::new(&plan, args.warmup, &world, args.seed, progress);
+    let waits = probe(&mut rounds, &world, &plan)?;
+    let programs = Programs {
+        workload: world.target.typed(),
+        pcpus: machine.cpus.and_then(|cpus| u32::try_from(cpus).ok()),
+        metric: args.metric.clone(),
+        higher_is_better: args.higher_is_better,
+        library: world.target.library.as_ref().map(|file| file.path.display().to_string()),
+    };
+    let (world, locks, programs, waits) = (&world, &locks, &programs, &waits);
+    let mut follow = Follow { world, locks, programs, waits, sink: &mut sink, beaten: Vec::new() };
+    let taken = rounds.take(&plan.groups[0], &mut follow)?;
+    rounds.progress.finish();
+    let mut points = follow.points(taken.runs.iter().map(|(index, runs)| (*index, &runs[..])));
+    rank(&mut points);
+    let beaten = follow.beaten.iter().map(|place| locks[*place].as_str()).collect();
+    let (failures, target) = (&rounds.failures, &world.target);
     Report { args, target, failures, waits, beaten, points: &points }.tell(&mut sink)?;
+    if let Some(why) = rounds.gave_up {
+        bail!(why);
+    }
     interrupt::tell(!points.is_empty());
     sink.end(if interrupt::seen() {
         Outcome::Interrupted
@@ -108,51 +134,56 @@ fn chosen(names: &[String]) -> Result<Vec<String>> {
 }
 
 /// Runs the program once unmodified; returns nothing if Ctrl-C came.
-fn pilot(rules: &Rules, target: &Target, input: &Input) -> Result<Option<Good>> {
-    match rules.run(target, LIBC, input, None)? {
-        Trial::Good(good) => Ok(Some(*good)),
-        Trial::Bad(complaint) => {
+fn pilot(world: &Program) -> Result<Option<Good>> {
+    if interrupt::seen() {
+        return Ok(None);
+    }
+    match world.trial(LIBC, None) {
+        Ok(good) => Ok(Some(good)),
+        Err(Failed::Subject(complaint)) => {
             bail!(
                 "there is nothing to compare: {}, with its own locks, {complaint}",
-                target.typed()
+                world.target.typed()
             )
         }
-        Trial::Interrupted => Ok(None),
+        Err(Failed::World(said)) => bail!(said),
+        Err(Failed::Cancelled) => Ok(None),
     }
 }
 
 /// Runs the program once, and warns if it never waits for one of our locks: then the figures of
 /// the rounds will only show noise.
-fn probe(rounds: &mut Rounds<'_>) -> Result<()> {
-    let ours = |lock: &&String| ![LIBC, NONE].contains(&lock.as_str());
-    let Some(lock) = rounds.locks.iter().find(ours).cloned() else {
-        rounds.progress.step();
-        return Ok(());
-    };
-    rounds.progress.say(&format!("{lock}, counting"));
-    let shared = Shared::new()?;
-    let watch = Watch::start(&rounds.target);
-    let good = rounds.run_in(&lock, Some(&shared))?;
-    let (counted, blind) = (shared.read(), watch.end());
-    if let Some(good) = good {
-        if !counted.is_loaded() {
-            bail!("{}", rounds.target.unloaded(&counted));
+fn probe(rounds: &mut Rounds<'_>, world: &Program, plan: &Plan) -> Result<Waits> {
+    let mut waits = Waits::default();
+    if let Some(job) = plan.jobs().find(|job| ![LIBC, NONE].contains(&&*job.lock)) {
+        rounds.progress.say(&format!("{}, counting", job.lock));
+        let shared = Shared::new()?;
+        let watch = Watch::start(&world.target);
+        let good = world.trial(&job.lock, Some(&shared));
+        let (counted, blind) = (shared.read(), watch.end());
+        match good {
+            Ok(good) => {
+                if !counted.is_loaded() {
+                    bail!("{}", world.target.unloaded(&counted));
+                }
+                let seen = Seen {
+                    program: &world.target.path,
+                    counted: &counted,
+                    blind: &blind,
+                    wall_s: good.run.seconds,
+                    cpu_s: good.run.cpu_s.unwrap_or_default(),
+                };
+                let doubts = seen.doubts(&job.lock);
+                rounds.progress.suspend(|| {
+                    doubts.into_iter().for_each(|doubt| Warning(doubt).print());
+                });
+                waits = Waits::new(job.lock.clone(), Some(counted.sums()), blind);
+            }
+            Err(Failed::Subject(said)) => rounds.fail(job, &said),
+            Err(Failed::World(said)) => bail!(said),
+            Err(Failed::Cancelled) => {}
         }
-        let seen = Seen {
-            program: &rounds.target.path,
-            counted: &counted,
-            blind: &blind,
-            wall_s: good.run.seconds,
-            cpu_s: good.run.cpu_s.unwrap_or_default(),
-        };
-        let doubts = seen.doubts(&lock);
-        rounds.progress.suspend(|| {
-            doubts.into_iter().for_each(|doubt| {
-                Warning(doubt).print();
-            })
-        });
-        rounds.waits = Waits::new(lock, Some(counted.sums()), blind);
     }
     rounds.progress.step();
-    Ok(())
+    Ok(waits)
 }

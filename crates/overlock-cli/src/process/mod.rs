@@ -6,8 +6,9 @@ pub(crate) mod compare;
 mod conclusion;
 mod expect;
 pub(crate) mod report;
-mod rounds;
 pub(crate) mod run;
 mod table;
+mod turns;
+mod world;
 
 pub(crate) use args::{CompareArgs, RunArgs};

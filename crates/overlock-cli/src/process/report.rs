@@ -2,8 +2,8 @@
 //! The end of a comparison: the ranked table, the failures, the doubts and the verdict.
 
 use super::args::CompareArgs;
-use super::rounds::BEATEN_FACTOR;
 use super::table::table;
+use super::turns::BEATEN_FACTOR;
 use crate::interrupt;
 use crate::output::{self, Sink};
 use crate::warnings::Warning;

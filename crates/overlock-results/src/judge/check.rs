@@ -9,7 +9,7 @@ use crate::row::Side::{self, AtLeast, AtMost};
 use crate::row::{Check, Limited, Pair, Point, Row, geomeans};
 use crate::stats::Interval;
 use crate::units::{count, three};
-use crate::{Run, Task};
+use crate::{Run, Takers, Task};
 
 /// Up to this many threads, no thread should ever be seen to stall.
 pub(crate) const CALM_THREADS: u32 = 16;
@@ -80,12 +80,12 @@ pub fn check(rows: &[Row]) -> Vec<Check> {
     });
     let mut checks: Vec<Check> = Vec::new();
     for point in &points {
-        match point.lengths {
-            Some(_) => checks.extend(of_threads(point, &points)),
-            None => checks.extend(of_vcpus(point)),
+        match point.takers() {
+            Takers::Threads => checks.extend(of_threads(point, &points)),
+            _ => checks.extend(of_vcpus(point)),
         }
     }
-    if points.iter().any(|point| point.lengths.is_some()) {
+    if points.iter().any(|point| point.takers() == Takers::Threads) {
         checks.extend(of_all(&points));
     }
     let pairs: Vec<&Pair> = pairs.collect();

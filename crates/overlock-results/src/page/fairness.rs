@@ -5,7 +5,6 @@
 use crate::page::figure::{Caption, Chart, columns};
 use crate::page::group::Cell;
 use crate::page::label::{self, trimmed};
-use crate::page::names::Names;
 use crate::page::palette::{Look, Palette, px};
 use crate::page::scale::Scale;
 use crate::stats::Spread;
@@ -57,7 +56,7 @@ impl<'a> Fairness<'a> {
             })
         };
         let cells: Vec<&'a Cell<'a>> = cells.filter(|cell| cell.cpus != Some(1)).collect();
-        let sharer = cells.first()?.points.first()?.1.sharer();
+        let sharer = cells.first()?.points.first()?.1.takers().names().0;
         let series: Vec<Bars<'a>> = cells.into_iter().filter_map(bars).collect();
         (!series.is_empty()).then_some(Fairness { series, place, sharer })
     }

@@ -6,8 +6,8 @@
 //! from the lowest `low` to the highest `high`. Other runs get their own charts, because they can
 //! differ in anything.
 
+use crate::Takers;
 use crate::page::label::trimmed;
-use crate::page::names::Names;
 use crate::page::read::Run;
 use crate::row::Point;
 use crate::stats::{self, Interval};
@@ -47,7 +47,7 @@ pub(crate) fn sections(runs: &[Run]) -> Vec<Section<'_>> {
         let section = match at {
             Some(at) => &mut sections[at],
             None => {
-                let is_process = point.world == "process";
+                let is_process = point.takers() == Takers::Program;
                 sections.push(Section { title, is_process, setups: Vec::new() });
                 sections.last_mut().expect("pushed")
             }
@@ -72,8 +72,9 @@ fn title(point: &Point) -> String {
     parts.extend(point.then_ns.map(|[cs, ncs]| format!("then {}/{}", Nanos(cs), Nanos(ncs))));
     parts.extend(point.uneven.filter(|n| *n > 1).map(|n| format!("first thread {n} times")));
     parts.extend(point.metric.as_deref().map(|metric| format!("figure {metric}")));
-    let count = |n: u32| format!("{n} {}{}", point.shared(), if n == 1 { "" } else { "s" });
-    let place = match (point.is_real(), point.pcpus) {
+    let count =
+        |n: u32| format!("{n} {}{}", point.takers().names().1, if n == 1 { "" } else { "s" });
+    let place = match (!point.takers().has_host(), point.pcpus) {
         (true, Some(n)) => count(n),
         (false, Some(n)) => format!("{} of {}", count(n), point.world),
         (_, None) => point.world.clone(),
@@ -169,7 +170,7 @@ impl Cell<'_> {
 
     /// Formats `8 vCPUs (4x)`.
     pub(crate) fn place(&self) -> String {
-        let name = self.points.first().map_or("vCPU", |(_, point)| point.sharer());
+        let name = self.points.first().map_or("vCPU", |(_, point)| point.takers().names().0);
         let plural = if self.cpus == Some(1) { "" } else { "s" };
         match (self.cpus, self.over) {
             (Some(cpus), Some(over)) => format!("{cpus} {name}{plural} ({}x)", three_short(over)),

@@ -4,7 +4,6 @@
 use crate::page::figure::{Caption, Chart, rows};
 use crate::page::group::{Cell, Section, Setup, three_short};
 use crate::page::label::{self, apart, trimmed};
-use crate::page::names::Names;
 use crate::page::palette::{Look, Palette, px};
 use crate::page::scale::Scale;
 use crate::stats::Interval;
@@ -78,7 +77,10 @@ impl<'a> Overcommit<'a> {
             Scale::linear(highest, 0.0, 1.0)
         };
         let point = setup.cells.iter().find_map(|cell| cell.points.first())?.1;
-        let axis = format!("{}s for each {}", point.sharer(), point.shared());
+        let axis = {
+            let (taker, shared) = point.takers().names();
+            format!("{taker}s for each {shared}")
+        };
         Some(Overcommit { series, overs, y, axis, title })
     }
 

@@ -3,7 +3,6 @@
 
 use crate::columns::{Column, LOCK_TIME, THREAD_TIME, View};
 use crate::page::group::{Cell, Section, three_short};
-use crate::page::names::Names;
 use crate::page::read::Run;
 use crate::page::table::{self, Figure, Group, Table, none, number};
 use crate::row::Point;
@@ -173,8 +172,9 @@ fn rows<'a>(section: &'a Section<'a>) -> Vec<(&'a str, &'a Run, &'a Point)> {
 
 /// Returns the column of the numbers of threads or vCPUs.
 fn takers(point: &Point) -> table::Column {
-    let about = format!("how many, and how many for each {} that they share", point.shared());
-    column(format!("{}s", point.sharer()), &about)
+    let (taker, shared) = point.takers().names();
+    let about = format!("how many, and how many for each {shared} that they share");
+    column(format!("{taker}s"), &about)
 }
 
 /// Makes tables of where the time of each lock and of its threads went, for points that know it.

@@ -2,7 +2,6 @@
 //! A sentence on what was measured, and on what makes it doubtful.
 
 use crate::page::label::trimmed;
-use crate::page::names::Names;
 use crate::page::read::Run;
 use crate::row::Head;
 use crate::stats::STEAL_LIMIT;

@@ -236,9 +236,8 @@ pub struct Asked {
 }
 
 impl Point {
-    /// Computes medians and sums of the samples. `has_host` is true for vCPUs, `reads` where they
-    /// read the PM timer.
-    pub fn sum_up(&mut self, has_host: bool, reads: bool) {
+    /// Computes medians and sums of the samples. `reads` is true where vCPUs read the PM timer.
+    pub fn sum_up(&mut self, reads: bool) {
         let runs = &self.samples;
         let each = |of: &dyn Fn(&Run) -> f64| runs.iter().map(of).collect::<Vec<_>>();
         let mid = |of: &dyn Fn(&Run) -> f64| median(&each(of)).unwrap_or(0.0);
@@ -269,7 +268,7 @@ impl Point {
         self.lost = Some(sum(&|run| run.lost));
         self.spent = spent(runs);
         self.sched = sched(runs);
-        if !has_host {
+        if !self.takers().has_host() {
             self.long_stalls = Some(sum(&|run| run.long_stalls));
             return;
         }

@@ -4,7 +4,7 @@
 use overlock_results::{Rng, seed_of};
 
 /// Returns `0..len` in the order of a round.
-pub(crate) fn shuffled(len: usize, seed: u64, round: usize) -> Vec<usize> {
+pub(super) fn shuffled(len: usize, seed: u64, round: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..len).collect();
     Rng::new(seed_of(seed, round as u64)).shuffle(&mut order);
     order

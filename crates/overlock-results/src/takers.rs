@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What takes the locks of a world.
+
+use crate::row::{PROCESS, Point};
+
+/// Who takes locks: it decides which factors, columns and ratios mean something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takers {
+    /// Threads of this machine.
+    Threads,
+    /// The threads of an unmodified program.
+    Program,
+    /// Virtual CPUs that our host schedules.
+    Vcpus,
+    /// The CPUs of a kernel.
+    Kernel,
+}
+
+impl Takers {
+    /// Returns what takes the locks of the world with this name.
+    #[must_use]
+    pub fn of(world: &str) -> Self {
+        match world {
+            "threads" => Self::Threads,
+            PROCESS => Self::Program,
+            "tcg" | "kvm-guest" | "xen" | "xen-pvh" => Self::Kernel,
+            _ => Self::Vcpus,
+        }
+    }
+
+    /// Whether they have a host, so that policies, slices and PM timers mean something.
+    #[must_use]
+    pub fn has_host(self) -> bool {
+        matches!(self, Self::Vcpus | Self::Kernel)
+    }
+
+    /// The name of one of them, and of what they share.
+    #[must_use]
+    pub fn names(self) -> (&'static str, &'static str) {
+        if self.has_host() { ("vCPU", "pCPU") } else { ("thread", "CPU") }
+    }
+}
+
+impl Point {
+    /// What took the locks.
+    #[must_use]
+    pub fn takers(&self) -> Takers {
+        Takers::of(&self.world)
+    }
+}
