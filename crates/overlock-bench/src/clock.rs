@@ -33,7 +33,6 @@ const SPAN: Duration = Duration::from_millis(4);
 
 impl Clock {
     /// A clock that starts at zero now. The first call in a process takes 20 ms.
-    #[must_use]
     pub fn start() -> Self {
         let scale = ((1_u64 << 32) as f64 / ticks_per_ns()) as u64;
         Self { origin: ticks(), scale }
@@ -41,21 +40,18 @@ impl Clock {
 
     /// Nanoseconds since the start, on the host.
     #[inline]
-    #[must_use]
     pub fn now_ns(&self) -> u64 {
         self.ns(ticks())
     }
 
     /// Nanoseconds from the start until the host's counter showed `ticks`.
     #[inline]
-    #[must_use]
     pub fn ns(&self, ticks: u64) -> u64 {
         let since = u128::from(ticks.wrapping_sub(self.origin));
         ((since * u128::from(self.scale)) >> 32) as u64
     }
 
     /// Ticks in `span`, or the largest number there is.
-    #[must_use]
     pub fn ticks_in(&self, span: Duration) -> u64 {
         let ticks = (span.as_nanos() << 32) / u128::from(self.scale);
         u64::try_from(ticks).unwrap_or(u64::MAX)
@@ -74,7 +70,6 @@ pub struct Stamps {
 
 impl Stamps {
     /// Chooses the clock of this machine. The first call in a process takes 20 ms.
-    #[must_use]
     pub fn calibrate() -> Self {
         if tsc_is_trusted() {
             Self { tsc: true, ticks_per_ns: ticks_per_ns() }
@@ -85,7 +80,6 @@ impl Stamps {
 
     /// Takes a stamp in ticks; never 0.
     #[inline]
-    #[must_use]
     pub fn now(&self) -> u64 {
         if self.tsc { ticks() } else { monotonic() }
     }
@@ -95,31 +89,25 @@ impl Stamps {
     /// Without a fence a processor may read the counter early: on AMD's Zen 3, grants then seemed
     /// to come before the release that made way for them.
     #[inline]
-    #[must_use]
     pub fn now_after_loads(&self) -> u64 {
         if self.tsc { ticks_after_loads() } else { monotonic() }
     }
 
     /// The rate of the time stamp counter in kHz, if it is the clock.
-    #[must_use]
     pub fn tsc_khz(&self) -> Option<u64> {
         self.tsc.then_some((self.ticks_per_ns * 1e6).round() as u64)
     }
 
     /// The rate of the clock, in ticks per nanosecond.
-    #[must_use]
     pub fn ticks_per_ns(&self) -> f64 {
         self.ticks_per_ns
     }
 
-    /// Converts ticks to nanoseconds.
-    #[must_use]
     pub fn to_ns(&self, ticks: u64) -> f64 {
         ticks as f64 / self.ticks_per_ns
     }
 
     /// Converts nanoseconds to ticks.
-    #[must_use]
     pub fn to_ticks(&self, nanos: f64) -> u64 {
         (nanos * self.ticks_per_ns) as u64
     }
@@ -128,7 +116,6 @@ impl Stamps {
 /// Whether the time stamp counter ticks at one constant rate on all CPUs.
 ///
 /// The kernel checks this continuously, and drops the counter as its clock source when it drifts.
-#[must_use]
 pub fn tsc_is_trusted() -> bool {
     const SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
     cfg!(target_arch = "x86_64")
@@ -137,7 +124,6 @@ pub fn tsc_is_trusted() -> bool {
 
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-#[must_use]
 pub fn ticks() -> u64 {
     // SAFETY: `rdtsc` exists on every x86-64 processor and is open to user code on Linux.
     unsafe { std::arch::x86_64::_rdtsc() }
@@ -145,7 +131,6 @@ pub fn ticks() -> u64 {
 
 /// [`ticks`], after all loads before it (as Linux's `rdtsc_ordered`, arch/x86/include/asm/tsc.h).
 #[inline(always)]
-#[must_use]
 pub fn ticks_after_loads() -> u64 {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: `lfence` is part of SSE2, which every x86-64 processor has.
@@ -157,7 +142,6 @@ pub fn ticks_after_loads() -> u64 {
 
 /// Nanoseconds since some moment of this process.
 #[cfg(not(target_arch = "x86_64"))]
-#[must_use]
 pub fn ticks() -> u64 {
     monotonic()
 }

@@ -27,21 +27,16 @@ pub struct Document<'a> {
 
 impl<'a> Document<'a> {
     /// The file called `file`, whose contents are `text`.
-    #[must_use]
     pub const fn new(file: &'a str, text: &'a str) -> Self {
         Self { file, text }
     }
 
     /// The name of what the file describes: the file's own name, without folder and extension.
-    #[must_use]
     pub fn name(&self) -> &'a str {
         Path::new(self.file).file_stem().and_then(|stem| stem.to_str()).unwrap_or(self.file)
     }
 
     /// Parses what the file describes.
-    ///
-    /// # Errors
-    /// If the text is not TOML, a key is unknown or missing, or a value has the wrong type.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Error> {
         toml::from_str(self.text).map_err(|error| {
             let mut what = error.message().trim_end().to_owned();
@@ -54,7 +49,6 @@ impl<'a> Document<'a> {
 
     /// Refuses the value of a key, such as `factors.cpus.2`. The error points to the first of
     /// `keys` that the file contains, or else to the innermost table on the way to the first key.
-    #[must_use]
     pub fn refuse(&self, keys: &[&str], what: impl Display) -> Error {
         let whole = keys.iter().find_map(|key| self.find(key).ok());
         let nearest = || keys.first().and_then(|key| self.find(key).err().flatten());

@@ -73,7 +73,6 @@ pub struct Job {
 
 impl Job {
     /// The job of the point with `cpus` vCPUs that all do `profile` under the lock called `lock`.
-    #[must_use]
     pub fn new(profile: Profile, lock: &str, cpus: u32, host: Host) -> Self {
         Self {
             profile,
@@ -94,27 +93,20 @@ impl Job {
 
     /// Whether the host hears of vCPUs that spin. Without a policy it does not: there is no pause
     /// window, and nobody is sampled.
-    #[must_use]
     pub fn is_asked(&self) -> bool {
         self.policy != NO_POLICY
     }
 
     /// How long a vCPU may spin before it reports to the host, in nanoseconds; 0 means for ever.
-    #[must_use]
     pub fn pause_window_ns(&self) -> u64 {
         if self.is_asked() { self.host.pause_window_ns } else { 0 }
     }
 
     /// How often running vCPUs are checked for spinning, in nanoseconds; 0 means never.
-    #[must_use]
     pub fn sample_ns(&self) -> u64 {
         if self.is_asked() { self.host.sample_ns } else { 0 }
     }
 
-    /// The lock.
-    ///
-    /// # Errors
-    /// If there is none of this name.
     pub fn resolved(&self) -> Result<Lock, Error> {
         let name = &self.lock;
         Lock::named(name).ok_or_else(|| Error(format!("there is no lock '{name}'")))
@@ -122,9 +114,6 @@ impl Job {
 
     /// Refuses what vCPUs can't do: locks that exist for threads only, policies that are not among
     /// `policies`, and what only threads have. Where readers can be simulated, `shares` is true.
-    ///
-    /// # Errors
-    /// What is wrong, and what to choose instead.
     pub fn check_virtual(&self, policies: &[&str], shares: bool) -> Result<(), Error> {
         let lock = self.resolved()?;
         let task = self.shape.task;
@@ -172,7 +161,6 @@ impl Job {
     }
 
     /// The same as an engine of vCPUs wants it. `lock` is [`Job::lock`], resolved.
-    #[must_use]
     pub fn config<'run>(&'run self, lock: &Lock, cancel: &'run AtomicBool) -> Config<'run> {
         let span = Duration::from_nanos;
         Config {
@@ -196,7 +184,6 @@ impl Job {
     /// program: 16 digits.
     ///
     /// FNV-1a (Fowler, Noll, Vo) of the job as text.
-    #[must_use]
     pub fn key(&self, build: &str) -> String {
         let text = serde_json::to_string(self).expect("a job is always text");
         let hash = build.bytes().chain(text.bytes()).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
@@ -206,7 +193,6 @@ impl Job {
     }
 
     /// Names what the points of a group share, for people.
-    #[must_use]
     pub fn group(&self) -> String {
         let Profile { name, section_ns, think_ns, .. } = &self.profile;
         let contention = self.contention.map(|share| three(100.0 * share));

@@ -31,7 +31,6 @@ fn neutral(figure: &str) -> f64 {
     if ["jain", "least_served", "most_served"].contains(&figure) { 1.0 } else { 0.0 }
 }
 
-/// One figure of each round.
 fn figure(name: &str, point: &Point) -> Vec<f64> {
     point.each(|run: &Run| match name {
         "jain" => run.jain,

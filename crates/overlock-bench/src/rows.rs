@@ -9,7 +9,6 @@ use crate::Job;
 
 /// Merges the runs of `job` in the world called `world`. Ratios to other points are filled in
 /// by [`relate`](overlock_results::row::relate).
-#[must_use]
 pub fn point_of(world: &str, job: &Job, samples: Vec<Run>) -> Point {
     let has_host = Takers::of(world).has_host();
     let reads = job.profile.timer_reads > 0;
@@ -47,7 +46,6 @@ pub fn point_of(world: &str, job: &Job, samples: Vec<Run>) -> Point {
 }
 
 /// The timeline of a run of `job` in `world`, if it has one; `point` is the job's, without it.
-#[must_use]
 pub fn timeline_of(world: &str, job: &Job, run: Run, point: Option<&Point>) -> Option<TimelineRow> {
     let timeline = run.timeline?;
     let stints = timeline.stints.into_iter();

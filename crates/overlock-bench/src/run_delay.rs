@@ -23,7 +23,6 @@ impl RunDelay {
     }
 
     /// Nanoseconds so far; `None` once the thread has ended.
-    #[must_use]
     pub fn ns(&self) -> Option<u64> {
         // Three numbers of at most 20 digits.
         let mut text = [0; 64];

@@ -50,7 +50,6 @@ pub type Tell<'a> = &'a mut dyn FnMut(&str, u64);
 pub struct SelfCheck {
     pub what: String,
     pub fine: bool,
-    /// What was found; can be empty.
     pub found: String,
 }
 
@@ -58,7 +57,6 @@ pub struct SelfCheck {
 #[derive(Clone, Copy, Debug)]
 pub enum Heard<'a> {
     Progress(&'a str),
-    /// A check that has ended.
     Check(&'a SelfCheck),
 }
 
@@ -85,16 +83,10 @@ pub trait World {
     }
 
     /// Refuses what could not run here, before anything is measured.
-    ///
-    /// # Errors
-    /// What is wrong with it, and what to choose instead.
     fn check(&self, job: &Job) -> Result<(), Error>;
 
     /// Makes `jobs` in advance, where that is better than one after the other. [`run`](Self::run)
     /// then finds them. Returns whether it will find them.
-    ///
-    /// # Errors
-    /// Why none of them can be made.
     fn ahead(&self, jobs: &[Job], cancel: &AtomicBool, tell: Tell<'_>) -> Result<bool, Failed> {
         let _ = (jobs, cancel, tell);
         Ok(true)
@@ -117,16 +109,10 @@ pub trait World {
     }
 
     /// Runs a job once.
-    ///
-    /// # Errors
-    /// Why it has no result.
     fn run(&self, job: &Job, cancel: &AtomicBool) -> Result<Run, Failed>;
 
     /// Times uncontended pairs of lock and unlock of all `locks` in turns, `samples` times: for
     /// each lock its samples in nanoseconds. None where that is no question.
-    ///
-    /// # Errors
-    /// Why there are no pairs.
     fn pairs(
         &self,
         locks: &[&str],

@@ -18,7 +18,6 @@ pub struct Added {
     pub experiments: &'static [(&'static str, &'static str)],
     /// The names of worlds, and the experiment that is measured in each if no other is named.
     pub worlds: &'static [(&'static str, &'static str)],
-    /// Opens one of these worlds.
     pub open: fn(&str, &Options) -> Result<Box<dyn World>>,
     /// What a world needs that is not here, or nothing: for `doctor`.
     pub missing: fn(&str) -> Result<()>,
@@ -76,9 +75,6 @@ impl Added {
     /// Becomes the program that has the world, experiment or lock `name`, with the same command
     /// line, if another program has it and this one has not. That program is beside this one, or in
     /// PATH.
-    ///
-    /// # Errors
-    /// If there is no such program; then the error says how to build it.
     pub(crate) fn leave_to_others(&self, name: &str) -> Result<()> {
         let own = self.worlds.iter().chain(self.experiments).any(|(known, _)| *known == name);
         let own = own || self.locks.iter().any(|lock| name.starts_with(lock));

@@ -13,7 +13,6 @@ use std::{fs, io};
 #[derive(Debug, Args)]
 #[command(after_help = COMPLETIONS_EXAMPLES)]
 pub(crate) struct CompletionsArgs {
-    /// The shell to complete for
     shell: clap_complete::Shell,
 }
 

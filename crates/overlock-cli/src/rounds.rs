@@ -28,7 +28,6 @@ pub(crate) struct Rounds<'a> {
     seed: u64,
     /// How many there are of each group, beyond those of the warm-up.
     count: usize,
-    /// How many are not kept.
     warmup: usize,
     pub(crate) progress: Progress,
     retakes: Retakes,
@@ -40,7 +39,6 @@ pub(crate) struct Rounds<'a> {
     pub(crate) gave_up: Option<String>,
 }
 
-/// What was taken of a group.
 pub(crate) struct Taken {
     /// The runs of each job that has not failed, by its place: of whole rounds only.
     pub(crate) runs: Vec<(usize, Vec<Run>)>,
@@ -214,9 +212,6 @@ impl<'a> Rounds<'a> {
     }
 
     /// Ends the measurement: returns the pairs that have samples, and what failed.
-    ///
-    /// # Errors
-    /// Why the world could not go on.
     pub(crate) fn end(self, sink: &mut Sink) -> Result<(Vec<Pair>, Vec<Failure>)> {
         let (pairs, failures) = (self.pairs.end(), self.failures);
         pairs.iter().try_for_each(|pair| sink.record(&Row::Pair(pair.clone())))?;

@@ -123,15 +123,11 @@ impl Child {
     }
 
     /// Returns its process number, which is also that of its group.
-    #[must_use]
     pub fn id(&self) -> i32 {
         self.pid.as_raw_nonzero().get()
     }
 
     /// Waits for the end, but no longer than `limit`; returns nothing if it still runs then.
-    ///
-    /// # Errors
-    /// If the kernel does not tell.
     pub fn wait(&mut self, limit: Duration) -> io::Result<Option<Exit>> {
         if self.exit.is_none() {
             if !self.has_ended_after(limit)? {
@@ -160,9 +156,6 @@ impl Child {
     }
 
     /// Ends it with SIGTERM, or with SIGKILL if it takes longer than `grace`.
-    ///
-    /// # Errors
-    /// If the kernel does not tell how it has ended.
     pub fn end(&mut self, grace: Duration) -> io::Result<Exit> {
         self.signal(libc::SIGTERM);
         if let Some(exit) = self.wait(grace)? {

@@ -39,9 +39,6 @@ pub struct Shared {
 
 impl Shared {
     /// Makes memory in which nothing is counted yet.
-    ///
-    /// # Errors
-    /// If the system gives none.
     pub fn new() -> Result<Self> {
         Self::make().context("can't make memory for the counters")
     }

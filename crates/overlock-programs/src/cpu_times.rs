@@ -23,7 +23,6 @@ const TICKS_PER_S: f64 = 100.0;
 
 impl CpuTimes {
     /// Sums up the CPUs that this process may run on; load on other CPUs disturbs nothing here.
-    #[must_use]
     pub fn now() -> Self {
         let text = fs::read_to_string("/proc/stat").unwrap_or_default();
         let mut sum = CpuTimes::default();
@@ -49,7 +48,6 @@ impl CpuTimes {
     }
 
     /// Returns the time that has passed since `earlier`.
-    #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         CpuTimes {
             total: self.total.saturating_sub(earlier.total),
@@ -61,7 +59,6 @@ impl CpuTimes {
     /// Returns the share (0 to 1) of all CPU time that neither was idle nor went to a process that
     /// used `own_seconds`: what the hypervisor and other processes took. Two ticks or less count as
     /// rounding.
-    #[must_use]
     pub fn disturbance(self, own_seconds: f64) -> f64 {
         let others = (self.busy as f64 - own_seconds * TICKS_PER_S).max(0.0);
         let taken = self.steal as f64 + others;
@@ -69,7 +66,6 @@ impl CpuTimes {
     }
 
     /// Returns the share (0 to 1) of all CPU time that the hypervisor gave to other guests.
-    #[must_use]
     pub fn steal_share(self) -> f64 {
         if self.total == 0 { 0.0 } else { self.steal as f64 / self.total as f64 }
     }
@@ -89,21 +85,16 @@ impl std::ops::AddAssign for CpuTimes {
 }
 
 /// Returns whether this thread may run on CPU number `cpu`; yes if the system doesn't tell.
-#[must_use]
 pub fn may_run_on(cpu: usize) -> bool {
     sched_getaffinity(None).map_or(true, |set| cpu >= CpuSet::MAX_CPU || set.is_set(cpu))
 }
 
 /// How many CPUs this thread may run on; at least one.
-#[must_use]
 pub fn allowed_cpus() -> u32 {
     sched_getaffinity(None).map_or(1, |set| set.count().max(1))
 }
 
 /// Binds this thread to CPU number `cpu`.
-///
-/// # Errors
-/// If there is no such CPU, or the system does not allow it.
 pub fn run_on(cpu: usize) -> io::Result<()> {
     if cpu >= CpuSet::MAX_CPU {
         return Err(ErrorKind::InvalidInput.into());

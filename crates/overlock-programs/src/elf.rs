@@ -51,9 +51,6 @@ impl Display for Foreign {
 impl Error for Foreign {}
 
 /// Finds `program` as `execvp` would: as a path if it has a slash, otherwise along `PATH`.
-///
-/// # Errors
-/// If there is none, or it is not executable.
 pub fn find(program: impl AsRef<OsStr>) -> Result<PathBuf> {
     let (program, name) = (program.as_ref(), program.as_ref().display());
     if program.as_bytes().contains(&b'/') {
@@ -84,9 +81,6 @@ fn is_executable(meta: &fs::Metadata) -> bool {
 /// Refuses the program at `path`, with a reason, if it can't be preloaded.
 ///
 /// For a script the interpreter counts; with `#!/usr/bin/env NAME`, also `NAME`.
-///
-/// # Errors
-/// If it can't.
 pub fn refuse(path: &Path) -> Result<()> {
     refuse_privileged(path)?;
     let mut file = File::open(path).with_context(|| format!("can't read {}", path.display()))?;

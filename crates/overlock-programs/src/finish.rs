@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 /// How often to look whether the caller has cancelled: its signal can reach another thread.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How a child was finished.
 #[derive(Debug)]
 pub enum Finished {
     /// It has ended by itself, or by a signal that it got.
@@ -32,9 +31,6 @@ pub enum Finished {
 
 /// Starts `command` and waits for its end, for `limit` at most and until `cancelled` is set; gives
 /// it [`GRACE`] then. Reads what is piped as it comes, so a child that says much does not hang.
-///
-/// # Errors
-/// If the system does not start the command, or fails to tell how it goes.
 pub fn finish(
     command: &mut Command,
     limit: Option<Duration>,

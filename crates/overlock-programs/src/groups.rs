@@ -85,7 +85,6 @@ impl Registered {
     }
 }
 
-/// Adds an entry to the list.
 fn added(group: i32) -> &'static Entry {
     let entry = Box::leak(Box::new(Entry { group: AtomicI32::new(group), next: null_mut() }));
     loop {

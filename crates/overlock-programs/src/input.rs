@@ -19,16 +19,12 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub enum Input {
     Nothing,
-    /// This file, from this byte on.
     File(OwnedFd, u64),
 }
 
 impl Input {
     /// Takes over the command's own standard input; `note` tells the user if that takes long, or if
     /// each run gets none of it.
-    ///
-    /// # Errors
-    /// If it can't be read or kept, or Ctrl-C came first.
     pub fn take(note: &dyn Fn(&str)) -> Result<Self> {
         let stdin = io::stdin();
         if stdin.is_terminal() {
@@ -52,9 +48,6 @@ impl Input {
     }
 
     /// Opens it for one run.
-    ///
-    /// # Errors
-    /// If the file is gone.
     pub fn open(&self) -> Result<File> {
         let path = match self {
             Input::Nothing => "/dev/null".to_owned(),

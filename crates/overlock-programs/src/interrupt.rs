@@ -21,9 +21,6 @@ static FOLDER: AtomicPtr<c_char> = AtomicPtr::new(null_mut());
 static LINE: AtomicBool = AtomicBool::new(false);
 
 /// Starts watching for SIGINT and SIGTERM.
-///
-/// # Errors
-/// If the system does not take the handler.
 pub fn watch() -> io::Result<()> {
     for signal in [libc::SIGINT, libc::SIGTERM] {
         // SAFETY: `came` makes only async-signal-safe calls.
@@ -63,7 +60,6 @@ pub struct FileWatch(());
 
 impl FileWatch {
     /// Watches over this file of a folder.
-    #[must_use]
     pub fn new(folder: &Path, file: &str) -> Self {
         let name = |path: &Path| CString::new(path.as_os_str().as_bytes()).unwrap_or_default();
         // Leaked, because the handler can hold them at any time: a few bytes, once in a run.
@@ -86,13 +82,11 @@ pub fn clear_line(is_needed: bool) {
 }
 
 /// Returns whether a Ctrl-C has come.
-#[must_use]
 pub fn seen() -> bool {
     SEEN.load(Relaxed)
 }
 
 /// Returns the flag that [`seen`] reads.
-#[must_use]
 pub fn flag() -> &'static AtomicBool {
     &SEEN
 }

@@ -18,7 +18,6 @@ const DYING: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// By itself, with this code.
     Code(i32),
     Signal(i32),
 }

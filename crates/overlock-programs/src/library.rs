@@ -43,10 +43,6 @@ pub struct Library {
 impl Library {
     /// Finds the library: the one that the variable names, the one inside this program, the one
     /// installed with it, or the one that cargo has built beside it.
-    ///
-    /// # Errors
-    /// If there is none, it is not the one that belongs to this program, or its path can't be
-    /// preloaded.
     pub fn find() -> Result<Self> {
         let path = locate()?;
         let is_debug = elf::refuse_library(&path)?;
@@ -116,23 +112,18 @@ pub struct Unpacked {
 
 impl Unpacked {
     /// Writes the file into a new folder.
-    ///
-    /// # Errors
-    /// If there is no folder whose path can be preloaded.
     pub fn new(name: &'static str, bytes: &[u8]) -> Result<Self> {
         let (folder, _watch) = in_new_folder(name, &|file| fs::write(file, bytes))?;
         Ok(Unpacked { folder, name, _watch })
     }
 
     /// Returns its path, which LD_PRELOAD can contain.
-    #[must_use]
     pub fn path(&self) -> PathBuf {
         self.folder.path().join(self.name)
     }
 }
 
 /// Returns the value of LD_PRELOAD with a library in front of those that it names already.
-#[must_use]
 pub fn preload_list(library: &Path) -> OsString {
     let mut list = library.as_os_str().to_owned();
     if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|list| !list.is_empty()) {

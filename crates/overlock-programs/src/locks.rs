@@ -9,9 +9,6 @@ pub use overlock_results::row::{LIBC, NONE};
 pub const LOCKS: [&str; 4] = ["hybrid", "ticket", "queued", "test-and-set"];
 
 /// Checks the name of a lock for a program.
-///
-/// # Errors
-/// If there is no such lock.
 pub fn known(lock: &str) -> Result<()> {
     if [LIBC, NONE].contains(&lock) || LOCKS.contains(&lock) {
         return Ok(());

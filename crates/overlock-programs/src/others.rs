@@ -69,7 +69,6 @@ pub struct Watch {
 
 impl Watch {
     /// Prepares to watch a program that was not started yet.
-    #[must_use]
     pub fn new(target: &Target) -> Self {
         let mut watch = Watch {
             looked: Instant::now(),
@@ -100,7 +99,6 @@ impl Watch {
         self.pause.saturating_sub(self.looked.elapsed()).max(Duration::from_millis(1))
     }
 
-    /// Looks, if it is time to.
     pub fn look(&mut self) {
         if self.looked.elapsed() < self.pause {
             return;

@@ -24,9 +24,6 @@ pub struct Target {
 
 impl Target {
     /// Finds the program and, if any of `locks` needs it, the library; refuses what can't work.
-    ///
-    /// # Errors
-    /// If one of them is missing, or the library can't be loaded into the program.
     pub fn new(command: &[OsString], locks: &[String]) -> Result<Self> {
         let (program, args) = command.split_first().context("name a program after --")?;
         let path = elf::find(program)?;

@@ -33,13 +33,11 @@ impl From<libc::rusage> for Usage {
 
 impl Usage {
     /// Returns what this process has used so far, all threads together.
-    #[must_use]
     pub fn of_process() -> Self {
         Self::of(libc::RUSAGE_SELF)
     }
 
     /// Returns what this thread has used so far.
-    #[must_use]
     pub fn of_thread() -> Self {
         Self::of(libc::RUSAGE_THREAD)
     }
@@ -54,7 +52,6 @@ impl Usage {
 }
 
 /// Returns the kernel's number of this thread.
-#[must_use]
 pub fn thread_id() -> i32 {
     rustix::thread::gettid().as_raw_nonzero().get()
 }

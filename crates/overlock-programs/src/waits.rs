@@ -34,7 +34,6 @@ pub struct Waits {
 
 impl Waits {
     /// Takes the counters of a run under `lock`, and why some processes counted nothing.
-    #[must_use]
     pub fn new(lock: String, counters: Option<BTreeMap<String, u64>>, blind: Vec<String>) -> Self {
         Waits { lock, counters, blind }
     }

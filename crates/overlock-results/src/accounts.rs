@@ -7,19 +7,16 @@ use crate::timeline::Stint;
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct Accounts {
-    /// Nanoseconds on a processor.
     pub ran_ns: u64,
     /// Nanoseconds runnable, but without a processor.
     pub steal_ns: u64,
     pub halted_ns: u64,
-    /// How many times it halted.
     pub halts: u64,
     pub kicks: u64,
     /// Interrupts sent; one that goes to all others counts once.
     pub interrupts: u64,
     /// Long spins that it reported.
     pub long_spins: u64,
-    /// Yields that it asked for.
     pub yields: u64,
     /// Long spins that sampling found.
     pub sampled_spins: u64,
@@ -38,7 +35,6 @@ pub struct Accounts {
     /// Nanoseconds for which it had a processor but its thread had none of the system's own CPUs:
     /// what the system took from the processors that the vCPUs share.
     pub run_delay_ns: u64,
-    /// Reads of the PM timer.
     pub pm_reads: u64,
     /// Nanoseconds for which those reads waited for other readers.
     pub pm_wait_ns: u64,

@@ -134,7 +134,6 @@ const SECTIONS: [(&str, &[&View]); 3] = [
 
 /// The section of the reference that explains a column: `threads`, `vcpus` or `kernels` if only
 /// these have it, else `all`.
-#[must_use]
 pub fn section(column: &Column) -> &'static str {
     let has = |views: &[&View]| views.iter().any(|view| view.contains(&column.name));
     let mut sections = SECTIONS.iter().filter(|(_, views)| has(views));

@@ -27,7 +27,6 @@ impl Lengths {
     pub const ALL: [Self; 4] = [Self::Exp, Self::Uniform, Self::Fixed, Self::Bimodal];
 
     /// The name on the command line and in rows.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Exp => "exp",
@@ -68,7 +67,6 @@ impl PmTimerRule {
         [Self::Mutex, Self::Published, Self::Refresh, Self::Clamped, Self::LockFree];
 
     /// The rule's name in records and tables.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Mutex => "mutex",

@@ -105,10 +105,8 @@ pub enum Build {
     Paravirtual,
     /// The same, with sequentially consistent read-modify-writes.
     Sequential,
-    /// As others have published it.
     Published,
     Peer,
-    /// It is broken on purpose.
     Broken,
 }
 
@@ -128,7 +126,6 @@ impl Lock {
     /// The lock with this name: one of [`LOCKS`] or [`PUBLISHED`], a paravirtual one of them
     /// followed by `-off`, one of [`COMPARATORS`], [`HAND_OVER`], one of [`PEERS`], of [`LINUX`] or
     /// of [`BROKEN`].
-    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let find = |among: &[&'static str], name: &str| {
             among.iter().find(|&&known| known == name).copied()
@@ -159,14 +156,12 @@ impl Lock {
     }
 
     /// Stands for the lock of a workload that takes none.
-    #[must_use]
     pub fn none() -> Self {
         Self { name: "none".into(), built: LOCKS[0], paravirtual: false }
     }
 
     /// Whether it bounds how many others, or how much time, can go before a waiter, so that no
     /// thread waits for ever, whatever the others do. Only this list says so.
-    #[must_use]
     pub fn cannot_starve(&self) -> bool {
         const BOUNDED: [&str; 10] = [
             "ticket",
@@ -184,13 +179,11 @@ impl Lock {
     }
 
     /// Whether many can read under it at a time.
-    #[must_use]
     pub fn is_read_write(&self) -> bool {
         self.built.contains(OF_READERS)
     }
 
     /// Whether the groups of [`choose`](Self::choose) mean it, where threads do `task`.
-    #[must_use]
     pub fn suits(&self, task: Task) -> bool {
         match task {
             Task::Exclude => !self.is_read_write(),
@@ -202,9 +195,6 @@ impl Lock {
     /// Those of `known` that `names` ask for, each once: locks, and the groups `all`, `ours`,
     /// `peers`, `main`, `native`, `paravirtual`, `off`. Any lock that exists can be asked for by
     /// name if `known` has its algorithm.
-    ///
-    /// # Errors
-    /// Which name is no lock's, and which there are.
     pub fn choose(names: &[String], known: &[Self]) -> Result<Vec<Self>, Error> {
         let mut chosen: Vec<Self> = Vec::new();
         for name in names {
@@ -245,7 +235,6 @@ impl Lock {
         READ_WRITE.into_iter().chain(READ_WRITE_PEERS).filter_map(Self::named)
     }
 
-    #[must_use]
     pub fn build(&self) -> Build {
         match (self.built.starts_with(NATIVE), self.paravirtual) {
             _ if PEERS.contains(&self.built)
@@ -264,14 +253,12 @@ impl Lock {
     }
 
     /// The algorithm, however it is built.
-    #[must_use]
     pub fn family(&self) -> &'static str {
         plain(self.built)
     }
 }
 
 /// Whether the lock called `name` serves its waiters in order.
-#[must_use]
 pub fn in_order(name: &str) -> bool {
     matches!(plain(name), "ticket" | "queued" | "queued-full")
 }

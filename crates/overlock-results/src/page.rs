@@ -51,30 +51,20 @@ pub enum Error {
 }
 
 /// Reads all files; `-` is standard input. What can't be read is in the complaints of the results.
-///
-/// # Errors
-/// If a file is named twice.
 pub fn files(paths: &[PathBuf]) -> Result<Results, Error> {
     read::files(paths).map_err(Error::Twice)
 }
 
 /// Reads the rows of all files; `-` is standard input. Also returns complaints about what is none.
-///
-/// # Errors
-/// If a file is named twice.
 pub fn rows(paths: &[PathBuf]) -> Result<(Vec<Row>, Vec<String>), Error> {
     read::rows(paths).map_err(Error::Twice)
 }
 
-#[must_use]
 pub fn page(results: &Results, title: Option<&str>) -> String {
     whole::page(results, &group::sections(&results.runs), title).into_string()
 }
 
 /// Draws the first chart of this kind that the results have, as an SVG picture.
-///
-/// # Errors
-/// If the results have no such chart; the error says what it needs.
 pub fn picture(kind: Drawing, results: &Results) -> Result<String, Error> {
     let sections = group::sections(&results.runs);
     picture::picture(kind, results, &sections).ok_or(Error::NoChart(kind))

@@ -71,7 +71,6 @@ pub struct Over {
     pub lock: Option<String>,
     #[serde(default)]
     pub policy: Option<String>,
-    /// Another rule for the PM timer.
     #[serde(default)]
     pub timer: Option<PmTimerRule>,
     #[serde(default)]
@@ -86,7 +85,6 @@ pub struct Over {
 
 impl Published {
     /// The published figure divided by its base: above 1 is better.
-    #[must_use]
     pub fn ratio(&self) -> Option<f64> {
         let value = self.value?;
         let Some(over) = &self.over else { return Some(value) };

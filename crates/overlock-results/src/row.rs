@@ -28,7 +28,6 @@ use crate::stats::Interval;
 pub enum Row {
     /// The first row: machine, commit and command.
     Run(Head),
-    /// One lock at one point.
     Point(Box<Point>),
     /// An uncontended lock and unlock.
     Pair(Pair),
@@ -54,23 +53,16 @@ pub enum Row {
     /// A run of it that went wrong.
     TortureFailure(TortureFailure),
     Doctor(Doctor),
-    /// Any other, as it was written.
     #[serde(untagged)]
     Other(Value),
 }
 
 impl Row {
     /// Returns the point, if this row is one.
-    #[must_use]
     pub fn point(&self) -> Option<&Point> {
         if let Self::Point(point) = self { Some(point) } else { None }
     }
 
-    /// Reads a line.
-    ///
-    /// # Errors
-    /// What is wrong with it: it is no JSON object with a `kind`, or a field of a known kind has
-    /// another type.
     pub fn parse(line: &str) -> Result<Self, String> {
         let value: Value = serde_json::from_str(line).map_err(|error| {
             // The place within the line: it is the only one.
@@ -130,9 +122,7 @@ impl Row {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Head {
-    /// The version of the command.
     pub version: Option<String>,
-    /// The commit it was built from.
     pub commit: Option<String>,
     pub command: Vec<String>,
     /// The seed of everything that was drawn.
@@ -159,7 +149,6 @@ pub struct Machine {
 
 impl Machine {
     /// Whether it is the same machine, whatever its load.
-    #[must_use]
     pub fn is(&self, other: &Self) -> bool {
         Self { load_average: other.load_average, ..self.clone() } == *other
     }
@@ -194,7 +183,6 @@ pub struct Summary {
     pub neighbours: Option<f64>,
     /// The point at which it did worst.
     pub worst: Option<Worst>,
-    /// Nanoseconds of an uncontended pair.
     pub pair_ns: Option<f64>,
     /// The lowest of Jain's indices.
     #[serde(default)]
@@ -204,9 +192,7 @@ pub struct Summary {
     pub calm_jain: f64,
     /// Geometric mean over the points with more than one thread.
     pub p999_of_parking_lot: Option<f64>,
-    /// The same of the longest stall.
     pub stall_of_parking_lot: Option<f64>,
-    /// The longest stall at any point.
     #[serde(default)]
     pub longest_stall_ns: f64,
     /// The same at points of up to 16 threads only.
@@ -214,7 +200,6 @@ pub struct Summary {
     pub calm_stall_ns: f64,
 }
 
-/// Where a lock did worst.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Worst {
     /// Throughput over that of the best peer.
@@ -258,7 +243,6 @@ pub enum Verdict {
 /// One bound at one place, or what a kernel checked of itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Check {
-    /// What is bounded, or checked.
     pub bound: String,
     /// The lock, where the bound is one lock's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -274,7 +258,6 @@ pub struct Check {
     pub note: Option<String>,
 }
 
-/// A value and its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limited {
     /// On which side of the limit the value must be.
@@ -285,7 +268,6 @@ pub struct Limited {
 
 impl Check {
     /// Returns the row of something that is fine or not, and what was found.
-    #[must_use]
     pub fn plain(what: &str, place: &str, fine: bool, found: &str) -> Self {
         Self {
             bound: what.to_owned(),
@@ -313,7 +295,6 @@ pub struct Beside {
     /// The effect that it shows: its distance from the value without any.
     pub published_effect: Option<f64>,
     pub ours: Interval,
-    /// The effect that it shows.
     pub ours_effect: f64,
     /// The figure of the lock of ours that stands beside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -332,7 +313,6 @@ pub struct Advice {
     /// Whether the rounds support that choice; the first versions did not say.
     #[serde(default)]
     pub verdict: bool,
-    /// Locks that tie with it.
     #[serde(default)]
     pub ties: Vec<String>,
     pub sentence: String,

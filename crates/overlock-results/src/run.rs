@@ -13,7 +13,6 @@ use crate::timeline::Timeline;
 /// The name of a world, or of something that is counted.
 pub type Name = Cow<'static, str>;
 
-/// Waits for a lock, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WaitNs {
@@ -41,146 +40,119 @@ pub struct Losses {
     pub debtor_off_ns: u64,
 }
 
-/// One run of one lock at one point, in any world.
-///
-/// A world fills in what it knows, and leaves the rest at its default, which is not written. Fields
-/// can be added, but are never renamed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Run {
-    /// How long it lasted, in seconds.
-    pub seconds: f64,
-    /// Operations of all CPUs per second.
-    pub ops_per_s: f64,
-    /// Operations of each CPU.
-    #[serde(skip_serializing_if = "is_default")]
-    pub ops: Vec<u64>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub ops_per_cpu: Spread,
-    /// Jain's index of fairness over operations: 1 if all are equal, 1/n if one CPU did everything.
-    #[serde(skip_serializing_if = "is_default")]
-    pub jain: f64,
-    /// Waits for locks. One that was taken at the first attempt counts as a wait of 0.
-    #[serde(skip_serializing_if = "is_default")]
-    pub wait_ns: WaitNs,
-    /// Waits by length: how many took at most the given number of nanoseconds, and longer than
-    /// those of the entry before. A power of two has four entries; entries without waits are left
-    /// out.
-    #[serde(skip_serializing_if = "is_default")]
-    pub wait_counts: Vec<(u64, u64)>,
-    /// The longest wait, including one that was still going on when the run ended; absent where no
-    /// wait is seen.
-    pub longest_stall_ns: Option<u64>,
-    /// The longest wait of a thread that wanted to write, where others read.
-    #[serde(skip_serializing_if = "is_default")]
-    pub write_stall_ns: Option<u64>,
-    /// CPU seconds used per second.
-    pub cpu_s_per_s: f64,
-    /// The CPU time of busy processes beside the run, as a share of what they have alone.
-    #[serde(skip_serializing_if = "is_default")]
-    pub neighbours: Option<f64>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub counters: BTreeMap<Name, u64>,
-    /// Updates under the lock that were lost: must be 0.
-    #[serde(skip_serializing_if = "is_default")]
-    pub lost: u64,
-    /// Share of the machine's CPU time that its own hypervisor took away during the run.
-    #[serde(skip_serializing_if = "is_default")]
-    pub steal: f64,
-    /// Share of the machine's CPU time that the hypervisor and other processes took.
-    #[serde(skip_serializing_if = "is_default")]
-    pub disturbance: f64,
-    /// How many more disturbed runs were thrown away before this one.
-    #[serde(skip_serializing_if = "is_default")]
-    pub retaken: u32,
-    /// What a kernel ran under, by names and versions.
-    #[serde(skip_serializing_if = "is_default")]
-    pub under: String,
+/// Makes the struct of a row: fields that are `always` written, and those that are written only
+/// where they are known, which is where they are not the default. The reference of the command says
+/// what each means, and a test holds it complete.
+macro_rules! fields {
+    (
+        $(#[$about:meta])*
+        $name:ident
+        $($when:literal { $($(#[$of:meta])* $field:ident: $type:ty,)* })*
+    ) => {
+        $(#[$about])*
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct $name {
+            $($($(#[$of])* #[serde(skip_serializing_if = $when)] pub $field: $type,)*)*
+        }
+    };
+}
+pub(crate) use fields;
 
-    // Threads.
-    /// Waits that took longer than 50 ms.
-    #[serde(skip_serializing_if = "is_default")]
-    pub long_stalls: u64,
-    /// Threads that had not left the lock when they were given up.
-    #[serde(skip_serializing_if = "is_default")]
-    pub undrained: u32,
-    /// Where the time of lock and threads went; absent if the run was not logged.
-    #[serde(skip_serializing_if = "is_default")]
-    pub spent: Option<Spent>,
-    /// CPUs that ran the threads, and the part of it in the kernel.
-    #[serde(skip_serializing_if = "is_default")]
-    pub sched: Option<Sched>,
-
-    // Virtual CPUs, whose host is ours.
-    /// CPU seconds per second that went into waiting for locks.
-    #[serde(skip_serializing_if = "is_default")]
-    pub spin_s_per_s: f64,
-    /// Seconds per second for which vCPUs were runnable without a processor, in total.
-    #[serde(skip_serializing_if = "is_default")]
-    pub steal_s_per_s: f64,
-    /// Where the waits went, lock by lock. Waits that outlast the run are counted to their own end.
-    #[serde(skip_serializing_if = "is_default")]
-    pub locks: Vec<Losses>,
-    /// Seconds per second for which vCPUs had a pCPU but their threads had none of the system's
-    /// CPUs: what the system took. It is part of `cpu_s_per_s`.
-    #[serde(skip_serializing_if = "is_default")]
-    pub run_delay_s_per_s: f64,
-    /// Slices per second that ended with a preemption.
-    #[serde(skip_serializing_if = "is_default")]
-    pub slices_per_s: f64,
-    /// By how many nanoseconds each was outstayed on average.
-    #[serde(skip_serializing_if = "is_default")]
-    pub overrun_ns: f64,
-    /// The ratio of the configured slice length to the actual one: 1 means that slices were as long
-    /// as configured, and preemptions as frequent.
-    #[serde(skip_serializing_if = "is_default")]
-    pub slices_of_nominal: f64,
-    /// How long a halt, a kick and a wake-up take according to what locks were told, in
-    /// nanoseconds; 0 if they were told nothing.
-    #[serde(skip_serializing_if = "is_default")]
-    pub wake_ns: u64,
-    /// Whether locks published their holders and waiters.
-    #[serde(skip_serializing_if = "is_default")]
-    pub publishes: bool,
-    /// Nanoseconds that a read of the PM timer took on average; 0 without reads.
-    #[serde(skip_serializing_if = "is_default")]
-    pub timer_read_ns: f64,
-    /// CPU seconds per second that went into reads of the PM timer.
-    #[serde(skip_serializing_if = "is_default")]
-    pub timer_cpu_s_per_s: f64,
-    /// Seconds per second for which reads of the PM timer waited for other readers; 0 where that is
-    /// not known.
-    #[serde(skip_serializing_if = "is_default")]
-    pub timer_wait_s_per_s: f64,
-    /// Reads of the PM timer that went backwards: this must be 0.
-    #[serde(skip_serializing_if = "is_default")]
-    pub timer_backwards: u64,
-    /// Exits of all vCPUs, by kind.
-    #[serde(skip_serializing_if = "is_default")]
-    pub exits: BTreeMap<Name, u64>,
-    /// Yields by outcome and reason, and skipped vCPUs by reason: `directed:lock-holder`, ...
-    #[serde(skip_serializing_if = "is_default")]
-    pub yields: BTreeMap<String, u64>,
-    /// How often a yield went to the vCPU that was really waited for.
-    #[serde(skip_serializing_if = "is_default")]
-    pub yield_hits: u64,
-    /// What the host saw of each vCPU.
-    #[serde(skip_serializing_if = "is_default")]
-    pub vcpus: Vec<Accounts>,
-    /// Which vCPU ran where and held what, if that was asked for; in files it is a row of its own.
-    #[serde(skip)]
-    pub timeline: Option<Timeline>,
-
-    // Programs.
-    /// The compared figure: the program's own, or wall time in seconds.
-    #[serde(skip_serializing_if = "is_default")]
-    pub value: Option<f64>,
-    /// User and system time of the program and the children it waited for, in seconds.
-    #[serde(skip_serializing_if = "is_default")]
-    pub cpu_s: Option<f64>,
-    /// The most memory that was resident, in KiB.
-    #[serde(skip_serializing_if = "is_default")]
-    pub max_rss_kib: Option<u64>,
+fields! {
+    /// One run of one lock at one point, in any world. A world fills in what it knows.
+    Run
+    "always" {
+        seconds: f64,
+        ops_per_s: f64,
+    }
+    "known" {
+        ops: Vec<u64>,
+        ops_per_cpu: Spread,
+        jain: f64,
+        /// Waits for locks. One that was taken at the first attempt counts as a wait of 0.
+        wait_ns: WaitNs,
+        /// Waits by length: how many took at most the given number of nanoseconds, and longer than
+        /// those of the entry before. A power of two has four entries; entries without waits are
+        /// left out.
+        wait_counts: Vec<(u64, u64)>,
+    }
+    "always" {
+        /// The longest wait, including one that was still going on when the run ended; absent where
+        /// no wait is seen.
+        longest_stall_ns: Option<u64>,
+    }
+    "known" {
+        write_stall_ns: Option<u64>,
+    }
+    "always" {
+        cpu_s_per_s: f64,
+    }
+    "known" {
+        /// The CPU time of busy processes beside the run, as a share of what they have alone.
+        neighbours: Option<f64>,
+        counters: BTreeMap<Name, u64>,
+        lost: u64,
+        /// Share of the machine's CPU time that its own hypervisor took away during the run.
+        steal: f64,
+        /// Share of the machine's CPU time that the hypervisor and other processes took.
+        disturbance: f64,
+        /// How many more disturbed runs were thrown away before this one.
+        retaken: u32,
+        /// What a kernel ran under, by names and versions.
+        under: String,
+        // Threads.
+        long_stalls: u64,
+        undrained: u32,
+        /// Where the time of lock and threads went; absent if the run was not logged.
+        spent: Option<Spent>,
+        /// CPUs that ran the threads, and the part of it in the kernel.
+        sched: Option<Sched>,
+        // Virtual CPUs, whose host is ours.
+        spin_s_per_s: f64,
+        /// Seconds per second for which vCPUs were runnable without a processor, in total.
+        steal_s_per_s: f64,
+        /// Where the waits went, lock by lock. Waits that outlast the run are counted to their own
+        /// end.
+        locks: Vec<Losses>,
+        /// Seconds per second for which vCPUs had a pCPU but their threads had none of the system's
+        /// CPUs: what the system took. It is part of `cpu_s_per_s`.
+        run_delay_s_per_s: f64,
+        slices_per_s: f64,
+        /// By how many nanoseconds each was outstayed on average.
+        overrun_ns: f64,
+        /// The ratio of the configured slice length to the actual one: 1 means that slices were as
+        /// long as configured, and preemptions as frequent.
+        slices_of_nominal: f64,
+        /// How long a halt, a kick and a wake-up take according to what locks were told, in
+        /// nanoseconds; 0 if they were told nothing.
+        wake_ns: u64,
+        publishes: bool,
+        timer_read_ns: f64,
+        timer_cpu_s_per_s: f64,
+        /// Seconds per second for which reads of the PM timer waited for other readers; 0 where
+        /// that is not known.
+        timer_wait_s_per_s: f64,
+        timer_backwards: u64,
+        exits: BTreeMap<Name, u64>,
+        /// Yields by outcome and reason, and skipped vCPUs by reason: `directed:lock-holder`, ...
+        yields: BTreeMap<String, u64>,
+        yield_hits: u64,
+        vcpus: Vec<Accounts>,
+    }
+    "always" {
+        #[serde(skip)]
+        /// Which vCPU ran where and held what, if that was asked for; in files it is a row of its
+        /// own.
+        timeline: Option<Timeline>,
+    }
+    "known" {
+        // Programs.
+        value: Option<f64>,
+        /// User and system time of the program and the children it waited for, in seconds.
+        cpu_s: Option<f64>,
+        max_rss_kib: Option<u64>,
+    }
 }
 
 /// How a lock spent its time, as shares of the run, and what its threads did meanwhile.
@@ -222,19 +194,23 @@ pub struct Sched {
     pub involuntary_per_s: f64,
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+/// Leaves no value out.
+pub(crate) fn always<T>(_: &T) -> bool {
+    false
+}
+
+/// Leaves a value out if it is not known.
+pub(crate) fn known<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
 impl Run {
     /// Operations of the CPU that did the least over those of the average one.
-    #[must_use]
     pub fn least_served(&self) -> f64 {
         self.ops_per_cpu.min as f64 / self.ops_per_cpu.avg.max(1.0)
     }
 
     /// Jain's index; nothing where neither it nor the operations of each CPU are known.
-    #[must_use]
     pub fn fairness(&self) -> Option<f64> {
         match (self.ops.is_empty(), self.jain > 0.0) {
             (false, _) => Some(jain(&self.ops)),
@@ -244,44 +220,36 @@ impl Run {
     }
 
     /// The longest stall in nanoseconds; 0 where none was seen.
-    #[must_use]
     pub fn stall_ns(&self) -> f64 {
         self.longest_stall_ns.unwrap_or(0) as f64
     }
 
     /// The figure by which programs are compared.
-    #[must_use]
     pub fn figure(&self) -> f64 {
         self.value.unwrap_or(self.seconds)
     }
 
     /// How often an event of the lock was counted.
-    #[must_use]
     pub fn counted(&self, event: &str) -> u64 {
         self.counters.get(event).copied().unwrap_or(0)
     }
 
     /// Exits of all vCPUs per second, for any reason. A preemption counts as an eviction.
-    #[must_use]
     pub fn exits_per_s(&self) -> f64 {
         let exits = self.exits.iter().filter(|(kind, _)| **kind != "preemption");
         exits.map(|(_, count)| *count as f64).sum::<f64>() / self.seconds
     }
 
-    /// Exits for one reason per second.
-    #[must_use]
     pub fn exit_per_s(&self, kind: &str) -> f64 {
         self.exits.get(kind).copied().unwrap_or(0) as f64 / self.seconds
     }
 
     /// The share of the used CPU time that went into reads of the PM timer.
-    #[must_use]
     pub fn timer_share(&self) -> f64 {
         self.timer_cpu_s_per_s / self.cpu_s_per_s.max(f64::MIN_POSITIVE)
     }
 
     /// The share of the used CPU time for which reads of the PM timer waited for other readers.
-    #[must_use]
     pub fn timer_wait_share(&self) -> f64 {
         self.timer_wait_s_per_s / self.cpu_s_per_s.max(f64::MIN_POSITIVE)
     }

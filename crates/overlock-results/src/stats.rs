@@ -22,7 +22,6 @@ pub struct Spread {
 
 impl Spread {
     /// The spread of `values`; all zero if there are none.
-    #[must_use]
     pub fn of(values: &[u64]) -> Self {
         Self {
             min: values.iter().copied().min().unwrap_or(0),
@@ -35,7 +34,6 @@ impl Spread {
 /// Jain's index of fairness: the square of the sum over n times the sum of squares. 1 means all are
 /// equal, 1/n that one has everything; it is 1 if all values are zero (R. Jain, D. Chiu, W. Hawe,
 /// "A Quantitative Measure of Fairness", DEC-TR-301, 1984).
-#[must_use]
 pub fn jain(values: &[u64]) -> f64 {
     let sum: f64 = values.iter().map(|&v| v as f64).sum();
     let squares: f64 = values.iter().map(|&v| (v as f64).powi(2)).sum();
@@ -57,7 +55,6 @@ pub const GRAIN: Duration = Duration::from_millis(2);
 
 /// Adds counts of waits by length: each entry counts the waits that took its number of nanoseconds
 /// or less, and longer than the entry before.
-#[must_use]
 pub fn merged<'a>(parts: impl Iterator<Item = &'a [(u64, u64)]>) -> Vec<(u64, u64)> {
     let mut sums = BTreeMap::<u64, u64>::new();
     for &(ns, count) in parts.flatten() {
@@ -68,7 +65,6 @@ pub fn merged<'a>(parts: impl Iterator<Item = &'a [(u64, u64)]>) -> Vec<(u64, u6
 }
 
 /// Returns each item once, in the order in which they first appear.
-#[must_use]
 pub fn unique<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut kept = Vec::new();
     for item in items {

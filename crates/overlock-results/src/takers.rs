@@ -6,19 +6,16 @@ use crate::row::{PROCESS, Point};
 /// Who takes locks: it decides which factors, columns and ratios mean something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takers {
-    /// Threads of this machine.
     Threads,
     /// The threads of an unmodified program.
     Program,
     /// Virtual CPUs that our host schedules.
     Vcpus,
-    /// The CPUs of a kernel.
     Kernel,
 }
 
 impl Takers {
     /// Returns what takes the locks of the world with this name.
-    #[must_use]
     pub fn of(world: &str) -> Self {
         match world {
             "threads" => Self::Threads,
@@ -29,13 +26,11 @@ impl Takers {
     }
 
     /// Whether they have a host, so that policies, slices and PM timers mean something.
-    #[must_use]
     pub fn has_host(self) -> bool {
         matches!(self, Self::Vcpus | Self::Kernel)
     }
 
     /// The name of one of them, and of what they share.
-    #[must_use]
     pub fn names(self) -> (&'static str, &'static str) {
         if self.has_host() { ("vCPU", "pCPU") } else { ("thread", "CPU") }
     }
@@ -43,7 +38,6 @@ impl Takers {
 
 impl Point {
     /// What took the locks.
-    #[must_use]
     pub fn takers(&self) -> Takers {
         Takers::of(&self.world)
     }

@@ -34,25 +34,21 @@ impl Task {
     ];
 
     /// The task that waits for a condition and has this name.
-    #[must_use]
     pub fn waiting(name: &str) -> Option<Self> {
         Self::WAITS.into_iter().find(|(known, _)| *known == name).map(|(_, task)| task)
     }
 
     /// Whether threads wait for a condition, not only for the lock.
-    #[must_use]
     pub fn waits(self) -> bool {
         Self::WAITS.iter().any(|(_, task)| *task == self)
     }
 
     /// Whether it is about readers.
-    #[must_use]
     pub fn reads(self) -> bool {
         matches!(self, Self::Read(_))
     }
 
     /// The percentage of operations that read.
-    #[must_use]
     pub fn read_share(self) -> u8 {
         if let Self::Read(percent) = self { percent } else { 0 }
     }

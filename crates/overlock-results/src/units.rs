@@ -55,7 +55,6 @@ impl std::fmt::Display for Nanos {
 }
 
 /// Formats a duration in nanoseconds to three figures with the unit that suits it.
-#[must_use]
 pub fn time(nanos: f64) -> String {
     match nanos {
         n if n < 1e3 => format!("{} ns", three(n)),
@@ -66,7 +65,6 @@ pub fn time(nanos: f64) -> String {
 }
 
 /// Formats a count (of operations per second, say) to three figures with `k`, `M` or `G`.
-#[must_use]
 pub fn count(value: f64) -> String {
     match value {
         v if v < 1e3 => three(v),
@@ -77,7 +75,6 @@ pub fn count(value: f64) -> String {
 }
 
 /// Formats a number to three significant figures (large ones are left whole).
-#[must_use]
 pub fn three(value: f64) -> String {
     match value.abs() {
         0.0 => "0".into(),
@@ -90,7 +87,6 @@ pub fn three(value: f64) -> String {
 }
 
 /// Quotes a word as a user would type it in a shell.
-#[must_use]
 pub fn typed(word: &OsStr) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_=./:,+@%".contains(c);
     match word.to_str() {

@@ -36,13 +36,11 @@ pub struct Experiment {
     pub published: Vec<Published>,
 }
 
-/// The workload of an experiment.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Workload {
     /// One that comes with this crate: see [`Profile::names`].
     Named(String),
-    /// One of the experiment's own.
     Own(Profile),
 }
 
@@ -142,7 +140,6 @@ pub struct Place {
 impl Experiment {
     /// The same on fewer pCPUs, with the same overcommit and one guest: numbers of vCPUs that this
     /// does not leave whole go, and published figures with them.
-    #[must_use]
     pub fn scaled_to(&self, pcpus: u32) -> Self {
         let from = self.host.pcpus;
         let scale = |cpus: u32| {
@@ -162,7 +159,6 @@ impl Experiment {
 
     /// The same where nothing can charge for sequential consistency: locks that are built so take
     /// the place of those that would be charged.
-    #[must_use]
     pub fn uncharged(mut self) -> Self {
         let charged = self.published.iter_mut().filter_map(|one| {
             let over = one.over.as_mut().filter(|over| over.seq_cst)?;
@@ -176,9 +172,6 @@ impl Experiment {
     }
 
     /// The workload, with its own lengths.
-    ///
-    /// # Errors
-    /// If there is no such workload.
     pub fn profile(&self) -> Result<Profile, Error> {
         match &self.workload {
             Workload::Named(name) => Profile::named(name),

@@ -17,7 +17,6 @@ pub struct Host {
     /// How many vCPUs make a guest of their own, in a simulation; 0 means all.
     #[serde(skip_serializing_if = "is_zero")]
     pub guest_vcpus: u32,
-    /// The scheduler of a simulated host.
     #[serde(skip_serializing_if = "is_ours")]
     pub scheduler: HostScheduler,
     /// How long a vCPU keeps its pCPU while others wait, under our scheduler.

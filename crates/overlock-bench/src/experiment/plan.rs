@@ -38,9 +38,6 @@ fn limit(experiment: &Experiment, profile: &Profile) -> Job {
 impl Experiment {
     /// Makes the jobs of all points, and checks each. `measure` runs a job at once, where the
     /// lengths of others depend on its operations per second.
-    ///
-    /// # Errors
-    /// What could not run in `world`.
     pub fn plan(
         &self,
         world: &dyn World,

@@ -7,10 +7,6 @@ use overlock_results::Error;
 
 impl Experiment {
     /// Parses the experiment in `text`, the contents of the file called `file`.
-    ///
-    /// # Errors
-    /// An [`Error`] that says what is wrong with the text or with the experiment, and in which
-    /// line.
     pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
         let document = Document::new(file, text);
         let mut experiment: Self = document.read()?;

@@ -7,19 +7,10 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     #[error("could not {attempt}: {source}")]
-    System {
-        attempt: &'static str,
-        /// The system's error.
-        source: io::Error,
-    },
+    System { attempt: &'static str, source: io::Error },
     /// There is no memory for so many threads, or a limit is lower.
     #[error("the system won't start {threads} threads; ask for fewer: {source}")]
-    Threads {
-        /// How many threads were asked for.
-        threads: usize,
-        /// The system's error.
-        source: io::Error,
-    },
+    Threads { threads: usize, source: io::Error },
     /// No lock has this name.
     #[error("there is no lock '{0}'")]
     NoLock(String),

@@ -49,9 +49,6 @@ pub enum Ended<T> {
 }
 
 /// Runs one lock at one point in its own process, until `cancelled` is set.
-///
-/// # Errors
-/// If the run could not be made.
 pub fn run(spec: RunSpec, cancelled: &AtomicBool) -> Result<Ended<Run>> {
     let limit = Duration::from_secs_f64(spec.seconds) + PATIENCE;
     ask(&Order::Run(spec), limit, cancelled)
@@ -59,9 +56,6 @@ pub fn run(spec: RunSpec, cancelled: &AtomicBool) -> Result<Ended<Run>> {
 
 /// Times uncontended pairs of all locks in turns, in a process of their own, until `cancelled` is
 /// set; returns for each lock its samples in ns.
-///
-/// # Errors
-/// If the pairs could not be timed.
 pub fn pairs(
     locks: &[&Entry],
     samples: usize,
@@ -100,9 +94,6 @@ fn judge<T: for<'de> Deserialize<'de>>(status: ExitStatus, answer: &[u8]) -> Res
 }
 
 /// Runs in the child: does the task of `order`, prints the answer and ends the process.
-///
-/// # Errors
-/// If the order is none, or could not be carried out.
 pub fn obey(order: &str) -> Result<Infallible> {
     let answer = match serde_json::from_str(order).map_err(RunError::Order)? {
         Order::Run(spec) => serde_json::to_string(&run_here(&spec)?),

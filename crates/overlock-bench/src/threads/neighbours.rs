@@ -18,7 +18,6 @@ pub const NEIGHBOUR: &str = "bench-neighbour";
 pub(crate) struct Neighbours {
     processes: Vec<Child>,
     since: Instant,
-    /// What all had used by then, in nanoseconds.
     used_ns: u64,
 }
 

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 /// The task of a run, as the parent passes it to its child.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunSpec {
-    /// The lock, by its name.
     pub lock: String,
     pub threads: usize,
     /// What they use the lock for.
@@ -18,7 +17,6 @@ pub struct RunSpec {
     pub mixes: Vec<Mix>,
     /// How many times as long the critical sections of the first thread are.
     pub uneven: u32,
-    /// Links of work in a nanosecond.
     pub links_per_ns: f64,
     /// Whether to stamp every operation at the first lock, for `--explain`.
     pub logged: bool,

@@ -19,7 +19,6 @@ const SHARE: f64 = 0.01;
 
 /// Returns the mean spacing for operations that take a thread at least `nanos` ns: the longer they
 /// are, the fewer there are, and the less it matters to stamp them all.
-#[must_use]
 pub fn spacing(nanos: u64) -> u32 {
     let spacing = STAMPS_NS / (SHARE * nanos.max(1) as f64);
     (spacing.ceil() as u32).clamp(1, MOST)

@@ -79,7 +79,6 @@ impl Mix {
         Mix { cs_links: self.cs_links * f64::from(factor), ..self }
     }
 
-    /// Draws the steps of one thread.
     pub(crate) fn draw(self, rng: &mut Rng) -> Box<[Step; STEPS]> {
         let cs = draw(self.lengths, self.cs_links, rng);
         let ncs = draw(self.lengths, self.ncs_links, rng);

@@ -122,7 +122,6 @@ const SUBJECTS: &[Entry] = &[
     conditions::<monitor::Forgetful>(entry::<NoLock>("broken-notify", Origin::Broken)),
 ];
 
-/// Finds a lock by name.
 pub fn find(name: &str) -> Option<&'static Entry> {
     SUBJECTS.iter().find(|entry| entry.name == name)
 }

@@ -66,7 +66,6 @@ pub struct Work {
 impl Work {
     /// Measures the chain for about 20 ms, or about 40 where the code is not optimised; the fastest
     /// of many tries is the undisturbed one.
-    #[must_use]
     pub fn calibrate(clock: &Stamps) -> Self {
         const LINKS: u32 = 40_000;
         // Twice what an optimised build takes on a busy machine.
@@ -86,13 +85,11 @@ impl Work {
 
     /// Returns how many links take `nanos`; not rounded, because it may be the mean of many
     /// lengths.
-    #[must_use]
     pub fn links(self, nanos: u64) -> f64 {
         nanos as f64 * self.per_ns
     }
 
     /// Returns the relative difference between two calibrations.
-    #[must_use]
     pub fn drift(self, other: Self) -> f64 {
         (self.per_ns / other.per_ns - 1.0).abs()
     }

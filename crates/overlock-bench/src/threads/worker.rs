@@ -145,9 +145,6 @@ struct Shared<C: ?Sized> {
 
 /// Runs `spec` with lock `S` in this process, which should end afterwards, because threads that
 /// hang in the lock stay behind.
-///
-/// # Errors
-/// If the system won't start that many threads.
 pub(crate) fn run<S: Subject>(spec: &RunSpec) -> io::Result<Run> {
     let cells = spec.mixes.iter().map(|mix| mix.cells).max().unwrap_or(1);
     let cells: Vec<_> = (0..cells).map(|_| Cell::<S>::new()).collect();

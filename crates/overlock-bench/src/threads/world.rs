@@ -28,7 +28,6 @@ pub struct Threads {
 
 impl Threads {
     /// Measures the machine's clock and the speed of its work.
-    #[must_use]
     pub fn calibrate() -> Self {
         let clock = Stamps::calibrate();
         Self { clock, work: Work::calibrate(&clock) }

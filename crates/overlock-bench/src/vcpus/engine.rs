@@ -26,9 +26,6 @@ pub trait Engine {
     const NAME: &'static str;
 
     /// Whether the engine exists on this machine.
-    ///
-    /// # Errors
-    /// Why the engine does not exist here, and what would help.
     fn availability() -> Result<(), Self::Error>;
 
     /// Runs `program` on every vCPU for the time that `config` gives.
@@ -101,7 +98,6 @@ pub struct Config<'run> {
     pub pcpus: u32,
     /// How many of them make a guest, which shares locks and shootdowns with no other; 0 means all.
     pub guest_vcpus: u32,
-    /// The scheduler of a simulated host.
     pub scheduler: HostScheduler,
     /// When the stop flag is set, counted from the moment all vCPUs are ready.
     pub duration: Duration,
@@ -143,7 +139,6 @@ pub struct Config<'run> {
 
 impl Config<'_> {
     /// A run of one second with slices of one millisecond.
-    #[must_use]
     pub fn new(vcpus: u32, pcpus: u32) -> Self {
         Self {
             vcpus,
@@ -167,15 +162,11 @@ impl Config<'_> {
     }
 
     /// How many vCPUs a guest has at most.
-    #[must_use]
     pub const fn vcpus_of_guest(&self) -> u32 {
         if self.guest_vcpus == 0 { self.vcpus } else { self.guest_vcpus }
     }
 
     /// Refuses configurations that make no sense in any world.
-    ///
-    /// # Errors
-    /// What is wrong, and what to choose instead.
     pub fn check(&self) -> Result<(), Error> {
         if self.vcpus == 0 || self.vcpus > VCPUS_MAX {
             let vcpus = self.vcpus;
@@ -195,7 +186,6 @@ pub struct Outcome<Y> {
     pub ran: Duration,
     /// When the stop flag was set, on the clock that vCPUs read.
     pub ended_ns: u64,
-    /// The life of each vCPU.
     pub vcpus: Vec<Accounts>,
     /// What the yield policy did, and why.
     pub yields: Y,

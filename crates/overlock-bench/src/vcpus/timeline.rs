@@ -32,7 +32,6 @@ pub(crate) struct Hold {
 
 impl Window {
     /// The part in the middle of a run that the configuration asks for.
-    #[must_use]
     pub fn of(config: &Config<'_>) -> Option<Self> {
         let ns = |span: std::time::Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
         let from_ns = ns(config.duration) / 2;

@@ -219,7 +219,6 @@ verbs! {
 
 impl<W: Verbs> Vcpu<W> {
     /// A handle for whichever vCPU uses it; for engines, which hand it to their programs.
-    #[must_use]
     pub const fn current() -> Self {
         Self(PhantomData)
     }

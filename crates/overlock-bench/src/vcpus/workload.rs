@@ -52,10 +52,6 @@ const PV_HINT: &str = "pv-hint";
 ///
 /// Before an engine's first run in a process, a run of 20 ms measures what a halt, a kick and a
 /// wake-up take there, unless `config` or the engine specifies it.
-///
-/// # Errors
-/// Those of [`Engine::run`], and an [`Error`] if there is no such lock, or if no run could do
-/// `profile`.
 pub fn run<E: Engine>(
     engine: &E,
     config: &Config,
@@ -66,9 +62,6 @@ pub fn run<E: Engine>(
 }
 
 /// Does the same with the locks that another program brings.
-///
-/// # Errors
-/// Those of [`run`].
 pub fn run_with<E: Engine, M: MoreLocks>(
     engine: &E,
     config: &Config,
@@ -142,9 +135,6 @@ impl<E: Engine> UseLock for Locked<'_, E> {
 }
 
 /// Runs `profile` under the read-write lock called `lock`; `percent` of the operations only read.
-///
-/// # Errors
-/// Those of [`run`].
 pub fn run_readers<E: Engine>(
     engine: &E,
     config: &Config,

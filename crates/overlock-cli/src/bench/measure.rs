@@ -50,7 +50,6 @@ pub(super) fn all(
     groups(&plan, args, Rounds::new(&plan, 0, world, seed, progress), sink)
 }
 
-/// Measures the groups of a plan.
 fn groups(
     plan: &Plan,
     args: &BenchArgs,

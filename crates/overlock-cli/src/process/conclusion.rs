@@ -70,7 +70,6 @@ impl Seen<'_> {
         told
     }
 
-    /// Tells how much was waited.
     fn waited(&self, waits: &Waits) -> String {
         let longest = self.counted.sums().get(LONGEST_STALL).copied();
         let stall = longest.map_or_else(String::new, |ns| {

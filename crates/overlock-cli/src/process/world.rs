@@ -17,7 +17,6 @@ pub(super) struct Program {
     pub(super) rules: Rules,
     pub(super) target: Target,
     pub(super) input: Input,
-    /// What it has to print.
     pub(super) expected: Option<Expected>,
     pub(super) pcpus: u32,
     /// Whether a thread has waited for a lock that can be replaced.

@@ -40,7 +40,6 @@ impl Series {
         self.events.iter_mut().zip(report.events).for_each(|(sum, more)| *sum += more);
     }
 
-    /// Returns its row.
     pub(super) fn row(&self) -> Row {
         let events = Event::ALL.iter().map(|event| (event.name(), self.events[*event as usize]));
         Row::Torture(Torture {

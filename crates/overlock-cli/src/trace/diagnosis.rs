@@ -40,7 +40,6 @@ impl Gap {
     }
 }
 
-/// Shows a share in percent.
 pub(super) fn percent(share: f64) -> String {
     match share * 100.0 {
         0.0 => "0 %".into(),

@@ -23,7 +23,6 @@ pub enum Unit {
 }
 
 impl Unit {
-    #[must_use]
     pub fn show(self, value: f64) -> String {
         match self {
             Self::Count => count(value),
@@ -40,7 +39,6 @@ impl Unit {
 /// Something that can be shown of a point.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
-    /// Its name, which no other has.
     pub name: &'static str,
     /// What it means.
     pub about: &'static str,
@@ -52,7 +50,6 @@ pub struct Column {
 
 impl Column {
     /// The heading: the ends of an interval stand beside their median.
-    #[must_use]
     pub fn heading(&self) -> &'static str {
         match self.name.rsplit_once(' ') {
             Some((_, end @ ("low" | "high"))) => end,
@@ -61,7 +58,6 @@ impl Column {
     }
 
     /// The number of a point, written; nothing where it has no meaning.
-    #[must_use]
     pub fn show(&self, point: &Point) -> Option<String> {
         (self.get)(point).filter(|value| value.is_finite()).map(|value| self.unit.show(value))
     }

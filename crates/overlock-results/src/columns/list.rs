@@ -202,8 +202,6 @@ columns! {
 }
 
 impl Column {
-    /// The column with this name.
-    #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         COLUMNS.iter().find(|column| column.name == name)
     }

@@ -6,7 +6,6 @@
 use crate::row::{Side, Verdict};
 use crate::stats::Interval;
 
-/// Judges a value by its interval.
 pub(crate) fn judge(value: Interval, side: Side, limit: f64) -> Verdict {
     let (median_meets, some_meet) = match side {
         Side::AtLeast => (value.median >= limit, value.high >= limit),

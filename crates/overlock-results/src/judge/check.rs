@@ -14,7 +14,6 @@ use crate::{Run, Takers, Task};
 /// Up to this many threads, no thread should ever be seen to stall.
 pub(crate) const CALM_THREADS: u32 = 16;
 
-/// What is bounded, on which side, by how much.
 type Bound = (&'static str, Side, f64);
 
 // Threads. Throughput of the hybrid lock over that of the best peer: at each point; where sections

@@ -10,7 +10,6 @@ use crate::units::{count, three, time};
 use crate::{Losses, Run};
 
 /// Explains a point of vCPUs.
-#[must_use]
 pub fn explain(runs: &Point) -> Vec<String> {
     let mut sentences = vec![spent(runs), away(runs)];
     sentences.extend(late(runs));

@@ -51,7 +51,6 @@ pub struct Candidate<'a> {
 
 impl Candidate<'_> {
     /// Returns the median of its scores; 0 without rounds.
-    #[must_use]
     pub fn score(&self) -> f64 {
         stats::median(&self.scores).unwrap_or(0.0)
     }

@@ -10,7 +10,6 @@ use crate::stats::Interval;
 use crate::units::time;
 
 /// Computes it; nothing, if one of the two was not measured.
-#[must_use]
 pub fn cost(points: &[Point]) -> Option<StartUp> {
     let find = |lock: &str| points.iter().find(|point| point.lock == lock);
     let [libc, none] = [find(LIBC)?, find(NONE)?].map(|point| point.each(|run| run.seconds));
@@ -18,7 +17,6 @@ pub fn cost(points: &[Point]) -> Option<StartUp> {
     Some(StartUp { seconds: Interval::of(&costs)? })
 }
 
-#[must_use]
 pub fn sentence(startup: &StartUp) -> String {
     let show = |seconds: f64| {
         let sign = if seconds < 0.0 { "-" } else { "" };

@@ -10,7 +10,6 @@ use crate::units::{three, time};
 
 /// Returns the point that the others are compared with: the unmodified program, or else the first
 /// lock.
-#[must_use]
 pub fn baseline(points: &[Point]) -> Option<&Point> {
     let find = |is_it: fn(&str) -> bool| points.iter().find(|point| is_it(&point.lock));
     find(|lock| lock == LIBC).or_else(|| find(|lock| lock != NONE)).or(points.first())
@@ -30,7 +29,6 @@ pub fn rank(points: &mut Vec<Point>) {
 
 /// Judges points of one program that are ranked, and how often its threads waited for a lock that
 /// can be replaced, if that is known. Returns nothing if there is nothing to choose from.
-#[must_use]
 pub fn choose(points: &[Point], waits: Option<u64>) -> Option<Choice> {
     // The library that replaces nothing is not a choice.
     let ranked: Vec<&Point> = points.iter().filter(|point| point.lock != NONE).collect();
@@ -282,7 +280,6 @@ impl<'a> Findings<'a> {
     }
 }
 
-/// A ratio with its interval.
 fn times(ratio: Interval) -> String {
     format!("{}x ({}..{})", three(ratio.median), three(ratio.low), three(ratio.high))
 }

@@ -37,7 +37,6 @@ impl Unit {
     }
 }
 
-/// One field, where it is known.
 #[derive(Debug)]
 pub(crate) struct Field {
     /// Its name in the record; a dot stands between a field and a field within it.
@@ -249,7 +248,6 @@ pub(crate) fn place(name: &str) -> usize {
     KINDS.iter().position(|kind| kind.name == name).unwrap_or(KINDS.len())
 }
 
-/// Returns the kind of this name.
 pub(crate) fn kind(name: &str) -> Option<&'static Kind> {
     KINDS.iter().find(|kind| kind.name == name)
 }

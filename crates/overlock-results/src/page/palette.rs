@@ -22,7 +22,6 @@ pub(crate) struct Palette {
     mixed: bool,
 }
 
-/// The look of one series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Look {
     colour: usize,

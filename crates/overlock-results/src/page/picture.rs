@@ -44,8 +44,6 @@ impl Drawing {
         (Drawing::Timeline, "timeline", "Which vCPU ran where, and which one held the lock"),
     ];
 
-    /// The kind of this name.
-    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Drawing::ALL.into_iter().find(|(_, known, _)| *known == name).map(|(kind, ..)| kind)
     }

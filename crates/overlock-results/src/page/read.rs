@@ -156,7 +156,6 @@ impl Results {
     }
 
     /// Describes how much there is: `2 runs, 40 points, 1 timeline`.
-    #[must_use]
     pub fn extent(&self) -> String {
         let plural = |n: usize, name: &str| format!("{n} {name}{}", if n == 1 { "" } else { "s" });
         let points: usize = self.runs.iter().map(|run| run.points.len()).sum();
@@ -173,7 +172,6 @@ impl Run {
     }
 
     /// Returns whether there is anything to show.
-    #[must_use]
     pub fn has_results(&self) -> bool {
         !(self.points.is_empty()
             && self.summaries.is_empty()

@@ -35,7 +35,6 @@ pub(crate) fn program(lock: &str, seconds: f64, better: f64) -> String {
     .replace('\n', "")
 }
 
-/// Reads rows that have no fault.
 pub(crate) fn read(rows: &[String]) -> Results {
     let mut results = Results::default();
     results.read("rows.jsonl", rows.join("\n").as_bytes());
@@ -51,7 +50,6 @@ pub(crate) fn crowd() -> Results {
     read(points.as_flattened())
 }
 
-/// Returns the only section of some results.
 pub(crate) fn only(results: &Results) -> Section<'_> {
     let mut sections = sections(&results.runs);
     assert_eq!(sections.len(), 1);

@@ -47,7 +47,6 @@ pub(crate) fn path(spans: impl IntoIterator<Item = Span>, Bar { top, height }: B
 /// Columns of equal width, in which intervals shorter than one of them are drawn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Columns {
-    /// Nanoseconds.
     pub(crate) width: f64,
     pub(crate) count: usize,
 }

@@ -275,7 +275,6 @@ pub(crate) fn is_of_threads(of: &TimelineRow) -> bool {
     of.world == "trace"
 }
 
-/// Draws the life of a vCPU.
 fn vcpu(number: usize, life: &Life, columns: Option<Columns>) -> Markup {
     let one =
         |class: String, spans: Vec<Span>, bar: Bar| bars(vec![(class, spans)], bar, columns, false);

@@ -72,13 +72,11 @@ pub struct Symptom {
 
 impl Symptom {
     /// Returns what was `found`, without advice.
-    #[must_use]
     pub fn new(name: &'static str, found: impl Into<String>) -> Self {
         Self { name: name.into(), found: found.into(), advice: None }
     }
 
     /// Adds what would be better, if anything is `needed`.
-    #[must_use]
     pub fn advise(mut self, needed: bool, advice: impl Into<String>) -> Self {
         if needed {
             self.advice = Some(advice.into());

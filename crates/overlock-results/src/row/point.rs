@@ -6,218 +6,123 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::locks::Lock;
-use crate::run::{Losses, Name, Run, Sched, Spent, WaitNs};
+use crate::run::{Losses, Name, Run, Sched, Spent, WaitNs, always, fields, known};
 use crate::stats::{Interval, Spread, coverage, median, merged};
 use crate::units::Nanos;
 use crate::{Lengths, Task};
 
-/// A point of results. Fields that a world has no answer for are absent.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Point {
-    /// `threads`, `kvm`, `parked`, `sim`, `tcg`, `kvm-guest`, `xen`, `xen-pvh`, `process`.
-    pub world: String,
-    /// The workload's name; a program's command.
-    pub workload: String,
-    pub lock: String,
-    pub policy: String,
-    /// The rule for sharing the PM timer; absent if no vCPU read it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timer: Option<String>,
-    pub cpus: Option<u32>,
-    /// CPUs or pCPUs that they share.
-    pub pcpus: Option<u32>,
-    /// Nanoseconds of a critical section.
-    pub cs_ns: Option<u64>,
-    /// Nanoseconds between sections.
-    pub ncs_ns: Option<u64>,
-    /// Critical sections in an operation.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sections: Option<u32>,
-    /// The share of what hand-overs allow that chose the work between critical sections, if it did.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub contention: Option<f64>,
-    /// How lengths are spread around `cs_ns` and `ncs_ns`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lengths: Option<Lengths>,
-    /// How many locks there are to choose from.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub locks_count: Option<u32>,
-    /// `cs_ns` and `ncs_ns` of the second half of each run, if they changed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub then_ns: Option<[u64; 2]>,
-    /// How many times as long the first thread's sections were.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub uneven: Option<u32>,
-    /// What the threads used the lock for, if not only to exclude one another.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub task: Option<Task>,
-    /// How many busy processes ran beside.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub beside: Option<u32>,
-    /// Whether the lock could halt: false for native ones, and for those switched off.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub paravirtual: Option<bool>,
-    /// How long a vCPU keeps its pCPU while others wait.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub slice_ns: Option<u64>,
-    /// How long a vCPU spins before it reports to the host; 0 means for ever.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pause_window_ns: Option<u64>,
-    /// How often running vCPUs were checked for spinning; 0 means never.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sample_ns: Option<u64>,
-    /// How much longer than its slice a vCPU may run in a critical section.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub grace_ns: Option<u64>,
-    /// Whether each read-modify-write was charged as a sequentially consistent one.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub seq_cst: bool,
-
-    /// Seconds of a run, as a median.
-    pub seconds: f64,
-    /// The runs; `samples[i]` is from round `i`.
-    pub samples: Vec<Run>,
-    /// Operations of all CPUs per second.
-    pub ops_per_s: Option<Interval>,
-    /// Operations of each CPU.
-    pub ops_per_cpu: Option<Spread>,
-    /// Jain's index over them.
-    pub jain: Option<f64>,
-    /// Waits: medians of each run's percentiles, and the longest of all.
-    pub wait_ns: Option<WaitNs>,
-    /// Waits of all runs by length.
-    pub wait_counts: Vec<(u64, u64)>,
-    /// The longest wait in any run, even of one that never got the lock.
-    pub longest_stall_ns: Option<u64>,
-    /// The longest wait of a writer among readers, in any run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub write_stall_ns: Option<u64>,
-    /// CPU seconds used in a second.
-    pub cpu_s_per_s: f64,
-    /// The CPU time of busy processes beside, as a share of what they have alone; a median.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub neighbours: Option<f64>,
-    /// Events in the lock, of all runs together.
-    pub counters: BTreeMap<Name, u64>,
-    /// Probability that an interval of this row covers its true median.
-    pub interval_coverage: f64,
-    /// Share of the machine's CPU time that its own hypervisor took away.
-    pub steal: f64,
-    /// Updates under the lock that were lost: must be 0.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lost: Option<u64>,
-
-    /// Throughput over the best peer's, round by round. The peer is chosen by the other rounds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub of_best_peer: Option<Interval>,
-    /// The best peer over all rounds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub best_peer: Option<String>,
-    /// An operation of one thread without a lock, work included.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub floor_ns: Option<f64>,
-    /// Throughput over that of the same with one vCPU for each pCPU, by rounds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub of_1x: Option<Interval>,
-    /// Throughput over that of the same without a yield policy, by rounds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub of_none: Option<Interval>,
-    /// Throughput over that of the same where vCPUs report spins and none yields, by rounds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub of_report: Option<Interval>,
-    /// Throughput over that of the same under the policy round-robin, by rounds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub of_robin: Option<Interval>,
-    /// Throughput over that of the same under the policy that always knows, by rounds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub of_oracle: Option<Interval>,
-    /// Throughput over that of the native build of the same lock, by rounds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub of_native: Option<Interval>,
-    /// Throughput over that of the native ticket lock, by rounds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub of_native_ticket: Option<Interval>,
-    /// Throughput over that of hand-overs alone, which no lock of strict order can exceed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub of_limit: Option<Interval>,
-    /// Reads of the PM timer over those under the rule `mutex`, by rounds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub of_mutex: Option<Interval>,
-    /// Reads of the PM timer over those under the rule `refresh`, by rounds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub of_refresh: Option<Interval>,
-
-    /// Stalls over 50 ms, in all runs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub long_stalls: Option<u64>,
-    /// Where the lock's time went.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub spent: Option<Spent>,
-    /// How the kernel scheduled the threads.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sched: Option<Sched>,
-
-    /// CPU seconds in a second that were spent waiting for locks.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub spin_s_per_s: Option<f64>,
-    /// Seconds in a second for which vCPUs were ready without a pCPU, all together.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub steal_s_per_s: Option<f64>,
-    /// Seconds in a second for which vCPUs had a pCPU, but the system gave their threads no CPU.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub run_delay_s_per_s: Option<f64>,
-    /// Slices per second that ended with a preemption.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub slices_per_s: Option<f64>,
-    /// Their nominal length over their actual length.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub slices_of_nominal: Option<f64>,
-    /// The measured time of a halt, a kick and a wake-up.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub wake_ns: Option<u64>,
-    /// Whether locks published their holder and waiters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub publishes: Option<bool>,
-    /// The share of acquisitions that overtook a queue; absent for locks that never do.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub unfair_share: Option<f64>,
-    /// Exits of all vCPUs and runs, by kind.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub exits: BTreeMap<Name, u64>,
-    /// Yields by outcome and reason, of all runs.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub yields: BTreeMap<String, u64>,
-    /// Yields that went to the vCPU that was waited for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub yield_hits: Option<u64>,
-    /// Time of one read; absent if no vCPU read it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timer_read_ns: Option<Interval>,
-    /// Reads of the PM timer that went backwards: this must be 0.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timer_backwards: Option<u64>,
-
-    /// A program's own figure: how it was read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub metric: Option<String>,
-    /// Whether more of it is better.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub higher_is_better: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub value: Option<Interval>,
-    /// The file of the preload library.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub library: Option<String>,
-    /// The lock that a program's figures are compared with.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub baseline: Option<String>,
-    /// How many times better than the baseline, by rounds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub of_baseline: Option<Interval>,
-    /// With `--explain`: where the time went, in sentences.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub explanation: Vec<String>,
+fields! {
+    /// A point of results. Fields that a world has no answer for are absent.
+    Point
+    "always" {
+        world: String,
+        /// The workload's name; a program's command.
+        workload: String,
+        lock: String,
+        policy: String,
+    }
+    "known" {
+        timer: Option<String>,
+    }
+    "always" {
+        cpus: Option<u32>,
+        /// CPUs or pCPUs that they share.
+        pcpus: Option<u32>,
+        /// Nanoseconds of a critical section.
+        cs_ns: Option<u64>,
+        /// Nanoseconds between sections.
+        ncs_ns: Option<u64>,
+    }
+    "known" {
+        sections: Option<u32>,
+        /// The share of what hand-overs allow that chose the work between critical sections, if it
+        /// did.
+        contention: Option<f64>,
+        lengths: Option<Lengths>,
+        locks_count: Option<u32>,
+        then_ns: Option<[u64; 2]>,
+        uneven: Option<u32>,
+        task: Option<Task>,
+        beside: Option<u32>,
+        paravirtual: Option<bool>,
+        slice_ns: Option<u64>,
+        pause_window_ns: Option<u64>,
+        sample_ns: Option<u64>,
+        grace_ns: Option<u64>,
+        /// Whether each read-modify-write was charged as a sequentially consistent one.
+        seq_cst: bool,
+    }
+    "always" {
+        seconds: f64,
+        /// The runs; `samples[i]` is from round `i`.
+        samples: Vec<Run>,
+        ops_per_s: Option<Interval>,
+        ops_per_cpu: Option<Spread>,
+        jain: Option<f64>,
+        /// Waits: medians of each run's percentiles, and the longest of all.
+        wait_ns: Option<WaitNs>,
+        wait_counts: Vec<(u64, u64)>,
+        longest_stall_ns: Option<u64>,
+    }
+    "known" {
+        write_stall_ns: Option<u64>,
+    }
+    "always" {
+        cpu_s_per_s: f64,
+    }
+    "known" {
+        neighbours: Option<f64>,
+    }
+    "always" {
+        /// Events in the lock, of all runs together.
+        counters: BTreeMap<Name, u64>,
+        /// Probability that an interval of this row covers its true median.
+        interval_coverage: f64,
+        steal: f64,
+    }
+    "known" {
+        lost: Option<u64>,
+        /// Throughput over the best peer's, round by round. The peer is chosen by the other rounds.
+        of_best_peer: Option<Interval>,
+        best_peer: Option<String>,
+        /// An operation of one thread without a lock, work included.
+        floor_ns: Option<f64>,
+        of_1x: Option<Interval>,
+        of_none: Option<Interval>,
+        of_report: Option<Interval>,
+        of_robin: Option<Interval>,
+        of_oracle: Option<Interval>,
+        of_native: Option<Interval>,
+        of_native_ticket: Option<Interval>,
+        of_limit: Option<Interval>,
+        of_mutex: Option<Interval>,
+        of_refresh: Option<Interval>,
+        long_stalls: Option<u64>,
+        spent: Option<Spent>,
+        sched: Option<Sched>,
+        spin_s_per_s: Option<f64>,
+        steal_s_per_s: Option<f64>,
+        run_delay_s_per_s: Option<f64>,
+        slices_per_s: Option<f64>,
+        slices_of_nominal: Option<f64>,
+        wake_ns: Option<u64>,
+        publishes: Option<bool>,
+        /// The share of acquisitions that overtook a queue; absent for locks that never do.
+        unfair_share: Option<f64>,
+        exits: BTreeMap<Name, u64>,
+        yields: BTreeMap<String, u64>,
+        yield_hits: Option<u64>,
+        timer_read_ns: Option<Interval>,
+        timer_backwards: Option<u64>,
+        /// A program's own figure: how it was read.
+        metric: Option<String>,
+        higher_is_better: Option<bool>,
+        value: Option<Interval>,
+        library: Option<String>,
+        baseline: Option<String>,
+        of_baseline: Option<Interval>,
+        explanation: Vec<String>,
+    }
 }
 
 fn whole(value: f64) -> u64 {
@@ -295,7 +200,6 @@ impl Point {
         });
     }
 
-    /// One figure of every run.
     pub fn each(&self, figure: impl Fn(&Run) -> f64) -> Vec<f64> {
         self.samples.iter().map(figure).collect()
     }
@@ -317,26 +221,22 @@ impl Point {
     }
 
     /// Median operations per second; 0 without runs.
-    #[must_use]
     pub fn ops(&self) -> f64 {
         self.ops_per_s.map_or(0.0, |ops| ops.median)
     }
 
     /// vCPUs for each pCPU, or threads for each CPU.
-    #[must_use]
     pub fn overcommit(&self) -> Option<f64> {
         let (cpus, pcpus) = (self.cpus?, self.pcpus.filter(|pcpus| *pcpus > 0)?);
         Some(f64::from(cpus) / f64::from(pcpus))
     }
 
     /// Seconds of all runs together.
-    #[must_use]
     pub fn total_seconds(&self) -> f64 {
         self.samples.iter().map(|run| run.seconds).sum()
     }
 
     /// What spinners and kickers asked of the host.
-    #[must_use]
     pub fn asked(&self) -> Asked {
         let sum = |kind: &str| -> f64 {
             let of_kind = self.yields.iter().filter(|(code, _)| code.starts_with(kind));
@@ -349,7 +249,6 @@ impl Point {
 
     /// The reasons of one kind of yield (`directed`, `plain`, `stayed`, `skipped`), the most
     /// frequent first.
-    #[must_use]
     pub fn reasons(&self, kind: &str) -> Vec<(&str, u64)> {
         let of_kind = self.yields.iter().filter_map(|(code, count)| {
             let (of, why) = code.split_once(':')?;
@@ -361,7 +260,6 @@ impl Point {
     }
 
     /// The losses by waiting for each lock, in all runs together.
-    #[must_use]
     pub fn losses(&self) -> Vec<Losses> {
         let count = self.samples.iter().map(|run| run.locks.len()).max().unwrap_or(0);
         let mut sums = vec![Losses::default(); count];
@@ -377,7 +275,6 @@ impl Point {
     }
 
     /// What threads do here, for people.
-    #[must_use]
     pub fn place(&self) -> String {
         self.place_itself() + &beside(self.beside)
     }
@@ -391,7 +288,6 @@ impl Point {
     }
 
     /// The spread of the lengths, and anything else that is not plain.
-    #[must_use]
     pub fn shape(&self) -> String {
         let mut shape = self.lengths.map_or_else(String::new, |lengths| lengths.to_string());
         if let Some(then) = self.then_ns {
@@ -408,7 +304,6 @@ impl Point {
     }
 
     /// What the lock is used for, if not only to exclude one another.
-    #[must_use]
     pub fn use_of_lock(&self) -> String {
         match self.task {
             None => String::new(),
@@ -418,7 +313,6 @@ impl Point {
     }
 
     /// Whether this point and the other have the same workload and host, so that they take turns.
-    #[must_use]
     pub fn takes_turns_with(&self, other: &Self) -> bool {
         let group = |point: &Self| {
             let Self { workload, cs_ns, ncs_ns, contention, then_ns, .. } = point;
@@ -432,7 +326,6 @@ impl Point {
 }
 
 /// Names busy processes, for people.
-#[must_use]
 pub fn beside(count: Option<u32>) -> String {
     match count {
         None => String::new(),

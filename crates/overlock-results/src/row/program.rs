@@ -60,7 +60,6 @@ pub struct Programs {
     pub pcpus: Option<u32>,
     /// How the program's own figure is read; without it the figure is wall time.
     pub metric: Option<String>,
-    /// Whether more of it is better.
     pub higher_is_better: bool,
     /// The file of the preload library.
     pub library: Option<String>,
@@ -68,7 +67,6 @@ pub struct Programs {
 
 impl Programs {
     /// Merges the runs under one lock, with the events of a separate run.
-    #[must_use]
     pub fn point(&self, lock: &str, samples: Vec<Run>, counters: BTreeMap<String, u64>) -> Point {
         let mut point = Point {
             world: PROCESS.to_owned(),
@@ -97,7 +95,6 @@ impl Programs {
 impl Point {
     /// How many times better than `other` the program's figure is, round by round: above 1 is
     /// better.
-    #[must_use]
     pub fn better_than(&self, other: &Self) -> Vec<f64> {
         let rounds = self.each(Run::figure).into_iter().zip(other.each(Run::figure));
         let higher = self.higher_is_better == Some(true);

@@ -151,7 +151,6 @@ fn of_best_peer(point: &Point, all: &[Point]) -> Vec<f64> {
 
 /// The geometric mean over all points of the lock called `name` of its throughput over that of each
 /// point's best peer, for each round.
-#[must_use]
 pub fn geomeans(name: &str, points: &[Point]) -> Vec<f64> {
     let own = points.iter().filter(|point| point.lock == name);
     let ratios: Vec<Vec<f64>> =

@@ -40,7 +40,6 @@ impl Histogram {
         count.store(count.load(Relaxed).saturating_add(n), Relaxed);
     }
 
-    #[must_use]
     pub fn sum<'a>(parts: impl Iterator<Item = &'a Self>) -> Sum {
         let mut counts = vec![0; BUCKETS];
         for part in parts {
@@ -59,7 +58,6 @@ pub struct Sum(Vec<u64>);
 impl Sum {
     /// Returns the value that a `part` of all values (0 to 1) does not exceed, as the largest one
     /// of its bucket; 0 if there are none.
-    #[must_use]
     pub fn quantile(&self, part: f64) -> u64 {
         let total: u64 = self.0.iter().sum();
         let rank = ((total as f64 * part).ceil() as u64).max(1);
@@ -74,7 +72,6 @@ impl Sum {
     /// Counts all values by length: each entry counts those that are this large or less, and larger
     /// than the entry before. Each power of two has four entries; those without values are left
     /// out.
-    #[must_use]
     pub fn counts(&self) -> Vec<(u64, u64)> {
         let mut told: Vec<(u64, u64)> = Vec::new();
         for (index, &count) in self.0.iter().enumerate().filter(|(_, count)| **count > 0) {

@@ -26,7 +26,6 @@ pub struct Interval {
 
 impl Interval {
     /// Returns the median of `values` with its interval, or nothing if there are no values.
-    #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -39,27 +38,23 @@ impl Interval {
     }
 
     /// Returns whether `value` could be the true median.
-    #[must_use]
     pub fn includes(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }
 
     /// Returns half of the width over the median: 0.05 reads "± 5 %".
-    #[must_use]
     pub fn spread(&self) -> f64 {
         if self.median == 0.0 { 0.0 } else { (self.high - self.low) / (2.0 * self.median).abs() }
     }
 }
 
 /// Returns the probability that the interval of `n` samples covers the true median.
-#[must_use]
 pub fn coverage(n: usize) -> f64 {
     if n == 0 { 0.0 } else { 1.0 - 2.0 * tail(n, skipped(n)) }
 }
 
 /// Describes how far the columns `low` and `high` of a table of `rounds` rounds can be trusted; one
 /// round has none.
-#[must_use]
 pub fn describe(rounds: usize) -> String {
     match rounds {
         1 => "1 round, so no interval".into(),
@@ -88,7 +83,6 @@ fn tail(n: usize, k: usize) -> f64 {
 }
 
 /// Returns the median, or nothing if there are no values.
-#[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -105,7 +99,6 @@ fn median_sorted(sorted: &[f64]) -> Option<f64> {
 }
 
 /// Returns the geometric mean, the right mean for ratios; nothing if there are no values.
-#[must_use]
 pub fn geomean(values: &[f64]) -> Option<f64> {
     if values.is_empty() {
         return None;

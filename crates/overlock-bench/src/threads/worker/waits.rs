@@ -139,15 +139,11 @@ impl Member {
     }
 }
 
-/// How many groups there are.
 fn groups(task: Task, threads: usize) -> usize {
     if task == Task::PingPong { (threads / 2).max(1) } else { 1 }
 }
 
 /// Runs `spec` with the lock and condition variables `M`, as [`run`](super::run) does.
-///
-/// # Errors
-/// If the system won't start that many threads.
 pub(crate) fn run<M: Monitor>(spec: &RunSpec) -> io::Result<Run> {
     let group = || Group::<M> {
         monitor: M::new(),

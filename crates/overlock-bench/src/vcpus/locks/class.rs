@@ -2,6 +2,5 @@
 //! The class of locks in which workloads count.
 
 overlock::lock_class!(
-    /// All locks of the workloads.
     pub Locks
 );

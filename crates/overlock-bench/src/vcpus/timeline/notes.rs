@@ -21,7 +21,6 @@ struct Life {
 
 impl Notes {
     /// Makes notes for this many vCPUs, all of which are halted.
-    #[must_use]
     pub fn new(window: Window, vcpus: u32) -> Self {
         let standing = Standing::Halted;
         let blank = Stint { standing, from_ns: u64::MAX, to_ns: u64::MAX };
@@ -45,7 +44,6 @@ impl Notes {
 
     /// Returns the stints of `vcpu`, including the one that goes on, unless there was no room for
     /// those before it.
-    #[must_use]
     pub fn of(&self, vcpu: u32, now_ns: u64) -> Vec<Stint> {
         let life = &self.lives[vcpu as usize];
         let mut stints = life.stints.clone();

@@ -11,7 +11,6 @@ fn room(vcpus: u32) -> usize {
 
 /// Room for the records of one of `vcpus` vCPUs. It has been written to, so that no first touch of
 /// a page falls into the recorded part.
-#[must_use]
 pub fn prepared<T: Copy>(vcpus: u32, blank: T) -> Vec<T> {
     let mut notes = vec![blank; room(vcpus)];
     notes.clear();
@@ -31,7 +30,6 @@ impl Window {
     /// Whether something that lasted from `from_ns` to `to_ns` was at least partly within the
     /// window.
     #[inline]
-    #[must_use]
     pub fn has(self, from_ns: u64, to_ns: u64) -> bool {
         from_ns < self.to_ns && to_ns > self.from_ns
     }

@@ -51,7 +51,6 @@ struct Desk<C> {
     answered: C,
     /// The shootdown for whose answers it waits, or 0.
     asks: C,
-    /// When it asked, for the host.
     asked_ns: AtomicU64,
 }
 

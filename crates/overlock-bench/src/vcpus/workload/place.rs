@@ -14,7 +14,6 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// The place of one vCPU.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Place {

@@ -13,7 +13,6 @@ pub struct Profile {
     /// The name in records and on the command line.
     #[serde(default)]
     pub name: String,
-    /// What it does, in one line.
     pub about: String,
     /// The source of its numbers, and what must not be concluded from it.
     pub source: String,
@@ -63,9 +62,6 @@ impl Profile {
     }
 
     /// The profile with this name that comes with this crate.
-    ///
-    /// # Errors
-    /// An [`Error`] if there is no such profile.
     pub fn named(name: &str) -> Result<Self, Error> {
         let Some((_, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) else {
             let known: Vec<_> = Self::names().collect();
@@ -76,10 +72,6 @@ impl Profile {
     }
 
     /// Parses the profile in `text`, the contents of the file called `file`.
-    ///
-    /// # Errors
-    /// An [`Error`] that says what is wrong with the text, and in which line, or why it cannot be
-    /// run.
     pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
         let document = Document::new(file, text);
         let mut profile: Self = document.read()?;
@@ -97,7 +89,6 @@ impl Profile {
         self.think_ns.saturating_add(sections).saturating_add(sleep)
     }
 
-    /// Whether it can be run.
     pub(crate) fn check(&self) -> Result<(), Error> {
         self.mistake().map_or(Ok(()), |(_, what)| Err(Error(what)))
     }

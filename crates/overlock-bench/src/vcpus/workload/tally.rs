@@ -23,7 +23,6 @@ pub(crate) struct Tally {
     at_once: AtomicU64,
     /// Waits for locks, in nanoseconds.
     waits: Histogram,
-    /// The longest of them, exactly.
     pub(crate) longest_ns: AtomicU64,
     /// When the wait that is going on began, or the last one until it has been counted; 0 is none.
     /// A vCPU that starves has no other trace.
@@ -34,7 +33,6 @@ pub(crate) struct Tally {
     pub(crate) timer_ns: AtomicU64,
     /// Nanoseconds of those that were spent on a processor.
     pub(crate) timer_cpu_ns: AtomicU64,
-    /// Reads of the PM timer.
     pub(crate) timer_reads: AtomicU64,
     /// Reads of the PM timer that were behind an earlier one of this vCPU by less than half its
     /// range.

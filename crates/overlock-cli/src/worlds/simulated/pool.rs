@@ -167,9 +167,6 @@ fn ask(orders: &mut ChildStdin, answers: &mut impl BufRead, task: &Task) -> Resu
 }
 
 /// Runs in the child process: runs the tasks that it gets until there are no more.
-///
-/// # Errors
-/// If a task can't be read, or its answer not be written.
 pub(crate) fn obey(more: More) -> Result<()> {
     for line in stdin().lock().lines() {
         let task: Task = serde_json::from_str(&line?).context("this command is for sim itself")?;
