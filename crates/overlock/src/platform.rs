@@ -8,8 +8,8 @@
 //!
 //! # The contract
 //!
-//! Each platform's file answers these clauses one by one, and `tests/contract.rs` is organised by
-//! clause.
+//! Each platform's file answers these clauses one by one, and `tests/threads/contract.rs` is
+//! organised by clause.
 //!
 //! | | clause |
 //! |---|---|

@@ -2,8 +2,6 @@
 //! Is a read-write lock exact: movable whenever it is free, right about who holds it, and open to
 //! whoever can run?
 
-#![cfg(feature = "threads")]
-
 use std::mem;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};

@@ -3,22 +3,18 @@
 //!
 //! The probes (`code/probes.rs`) are functions around one verb of one lock, compiled as for a user
 //! of the library, for any x86-64. Single steps through a call, including its return, count the
-//! instructions (`code/step.rs`). The bytes are those of the whole function, including its jump to
-//! the slow half but not the slow half itself. Timing would show the same, but only on a quiet
-//! machine.
-
-#![cfg(all(feature = "threads", target_arch = "x86_64", target_os = "linux"))]
-
-#[path = "code/step.rs"]
-mod step;
+//! instructions (`support/step.rs`). The bytes are those of the whole function, with its jump to
+//! the slow half but without that half. Timing would show the same, but only on a quiet machine.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
+
+use crate::support::skip::skip;
+use crate::support::step;
 
 /// The most that one call may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,12 +51,6 @@ const BUDGET: [(&str, [Cost; 3]); 10] = [
 /// The same for an uncontended acquisition where there are no restartable sequences, so that the
 /// fast half refuses: with the beginning of the slow half.
 const UNARMED: [(&str, usize); 2] = [("queued_threads", 12), ("hybrid_threads", 12)];
-
-/// Reports that something is not checked here. It bypasses the test harness, which would hide the
-/// message.
-fn skip(what: &str) {
-    writeln!(io::stderr(), "skipped: {what}").expect("stderr takes a line");
-}
 
 fn succeeds(command: &mut Command) -> String {
     let out = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
@@ -185,7 +175,7 @@ fn without_sequences_a_free_lock_costs_no_stack_frame() {
         let mut alone = Command::new(std::env::current_exe().expect("this test"));
         alone.args([
             "--exact",
-            "without_sequences_a_free_lock_costs_no_stack_frame",
+            "code_budget::without_sequences_a_free_lock_costs_no_stack_frame",
             "--nocapture",
         ]);
         succeeds(alone.env(sequences.0, sequences.1));

@@ -13,14 +13,6 @@
 //! The worker is stopped while the forker forks. It stops at each instruction of the operation; the
 //! process forks the first two times that the worker reaches an instruction ([`TIMES`]).
 
-#![cfg(all(feature = "threads", target_arch = "x86_64", target_os = "linux"))]
-
-mod support {
-    pub(crate) mod likeness;
-    pub(crate) mod skip;
-    pub(crate) mod stepped;
-}
-
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -30,13 +22,13 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::support::likeness::Unmended;
+use crate::support::skip::skip;
+use crate::support::stepped::{Stepped, Stop};
 use overlock::counters::Uncounted;
 use overlock::platform::{Platform, Threads};
 use overlock::raw::Narrow;
 use overlock::{ConstLock, Guard, Hybrid, Mutex, Queued, RawTimedLock, TestAndSet, Ticket};
-use support::likeness::Unmended;
-use support::skip::skip;
-use support::stepped::{Stepped, Stop};
 
 type Held<L> = Option<Guard<'static, u64, L>>;
 
@@ -290,7 +282,7 @@ macro_rules! tests {
             if std::env::var_os(SERVE).is_some() {
                 serve::<$lock>($operation());
             }
-            match forks(stringify!($name), $unlocks, 30) {
+            match forks(concat!("fork_steps::", stringify!($name)), $unlocks, 30) {
                 Ok(Some(forks)) => assert!(forks > 50, "only {forks} forks"),
                 Ok(None) => skip("forks at every step: this process may not trace"),
                 Err(after) => panic!("the child of fork number {after} did not find everything right"),
@@ -321,7 +313,7 @@ macro_rules! found {
             if std::env::var_os(SERVE).is_some() {
                 serve::<$lock>(waits());
             }
-            match forks(stringify!($name), true, 2) {
+            match forks(concat!("fork_steps::", stringify!($name)), true, 2) {
                 Ok(None) => skip("forks at every step: this process may not trace"),
                 verdict => assert!(verdict.is_err(), "nothing found in {verdict:?} forks"),
             }

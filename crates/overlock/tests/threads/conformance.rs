@@ -2,21 +2,14 @@
 //!
 //! Adding a lock or a platform is one line in `suite!`.
 
-#![cfg(feature = "threads")]
-
-mod support {
-    pub(crate) mod likeness;
-    pub(crate) mod oracle;
-}
-
 use std::time::Duration;
 
+use crate::support::likeness::Spinning;
+use crate::support::oracle::{self, new};
 use overlock::counters::Uncounted;
 use overlock::platform::{Native, Shared, Threads};
 use overlock::raw::{Narrow, Wide};
 use overlock::{Hybrid, Queued, TestAndSet, Ticket};
-use support::likeness::Spinning;
-use support::oracle::{self, new};
 
 macro_rules! suite {
     ($($name:ident: $lock:ty, threads $threads:expr;)*) => {$(

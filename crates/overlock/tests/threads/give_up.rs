@@ -1,7 +1,5 @@
 //! Waiters of the queue locks that give up behind others and come again.
 
-#![cfg(feature = "threads")]
-
 use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -9,6 +7,8 @@ use std::time::Duration;
 use overlock::counters::Event;
 use overlock::platform::{Platform, Threads};
 use overlock::{ConstLock, Queued, RawLock, RawTimedLock};
+
+use crate::support::oracle::ends_soon;
 
 overlock::lock_class!(Strict);
 
@@ -29,8 +29,7 @@ fn wait_until(happened: impl Fn() -> bool) {
 /// A thread tries again and again behind the queue head, while the lock is held. It always has a
 /// node. Returns whether it was served before a thread that came after it.
 fn keeps_its_place<L: ConstLock + RawTimedLock + 'static>(count: fn(Event) -> u64) -> bool {
-    // SAFETY: the only argument is a number of seconds; the signal ends a test that hangs.
-    unsafe { libc::alarm(120) };
+    let _ends = ends_soon();
     let (lock, served) = (L::NEW, Mutex::new(Vec::new()));
     let (comes, came) = mpsc::channel();
     let waits = |name: &'static str, tries: u64| {

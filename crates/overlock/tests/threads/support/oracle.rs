@@ -3,8 +3,6 @@
 //! An oracle returns what it found wrong. None of them is timed: a generous watchdog finds a
 //! subject that hangs.
 
-#![allow(dead_code, reason = "each test binary asks some of the questions")]
-
 use std::cell::UnsafeCell;
 use std::sync::Arc;
 use std::sync::atomic::{
@@ -54,6 +52,17 @@ pub(crate) type Verdict = Result<(), String>;
 
 /// How long a subject may make no progress at all before it counts as hung.
 const WATCHDOG: Duration = Duration::from_secs(60);
+
+/// Ends this process unless what this returns is dropped soon: for a test that may hang.
+pub(crate) fn ends_soon() -> mpsc::Sender<()> {
+    let (ends, end) = mpsc::channel();
+    thread::spawn(move || {
+        if end.recv_timeout(4 * WATCHDOG) == Err(RecvTimeoutError::Timeout) {
+            std::process::abort();
+        }
+    });
+    ends
+}
 
 /// A check calls this to report that its subject still makes progress.
 ///

@@ -1,18 +1,12 @@
 //! The oracles of `conformance.rs` notice faults: each broken subject is caught by the oracle meant
 //! for it.
 
-#![cfg(feature = "threads")]
-
-mod support {
-    pub(crate) mod oracle;
-}
-
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
+use crate::support::oracle::{self, Subject};
 use overlock::platform::{Platform, Threads};
-use support::oracle::{self, Subject};
 
 /// Admits every thread.
 struct NoOp;

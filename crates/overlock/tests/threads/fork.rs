@@ -1,23 +1,16 @@
 //! A child that is forked while other threads wait can use the locks that it holds and those that
 //! were free.
 
-#![cfg(feature = "threads")]
-
-mod support {
-    pub(crate) mod alone;
-    pub(crate) mod oracle;
-}
-
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use crate::support::alone::is_alone;
+use crate::support::oracle::{Verdict, beside, sleeps, watched};
 use overlock::counters::Uncounted;
 use overlock::platform::{Native, Platform, Threads};
 use overlock::raw::Narrow;
 use overlock::{ConstLock, Hybrid, Queued, RawLock, RawRwLock, RawTimedLock, TestAndSet, Ticket};
-use support::alone::is_alone;
-use support::oracle::{Verdict, beside, sleeps, watched};
 
 /// Runs `child` in a forked child; if the child panics or hangs, this test fails.
 fn in_child(child: impl FnOnce()) {
@@ -266,7 +259,7 @@ fn a_child_leaves_locks_alone_that_it_does_not_have() {
 /// The child can't open the list of its mappings.
 #[test]
 fn a_child_without_files_leaves_locks_in_shared_memory_alone() {
-    if !is_alone("a_child_without_files_leaves_locks_in_shared_memory_alone") {
+    if !is_alone("fork::a_child_without_files_leaves_locks_in_shared_memory_alone") {
         return;
     }
     let without_files: Child = |_, _| {
@@ -281,7 +274,7 @@ fn a_child_without_files_leaves_locks_in_shared_memory_alone() {
 /// But it still mends the locks that it has to itself.
 #[test]
 fn a_child_without_files_can_use_the_locks_that_it_holds() {
-    if !is_alone("a_child_without_files_can_use_the_locks_that_it_holds") {
+    if !is_alone("fork::a_child_without_files_can_use_the_locks_that_it_holds") {
         return;
     }
     set_files(None);

@@ -1,24 +1,16 @@
 //! The platform contract, clause by clause (`platform.rs`), for the platforms that wait.
 
-#![cfg(feature = "threads")]
-
-mod support {
-    pub(crate) mod alone;
-    pub(crate) mod oracle;
-    pub(crate) mod skip;
-}
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU16, AtomicU32, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
+use crate::support::alone::is_alone;
+use crate::support::oracle::{Verdict, beside, sleeps, watched_for};
+use crate::support::skip::skip;
 use overlock::counters::Event;
 use overlock::platform::{CheapRelease, MAX_CPUS, Native, Platform, Shared, Threads};
 use overlock::{Hybrid, Mutex, Queued, RawLock, RawTimedLock, Refresh, TestAndSet, Ticket};
-use support::alone::is_alone;
-use support::oracle::{Verdict, beside, sleeps, watched_for};
-use support::skip::skip;
 
 /// How `Threads` releases.
 type Sequences = <Threads as Platform>::Release;
@@ -206,7 +198,7 @@ fn p9_the_clock_does_not_go_backwards() {
 
 #[test]
 fn p10_waiting_can_be_switched_off() {
-    if !is_alone("p10_waiting_can_be_switched_off") {
+    if !is_alone("contract::p10_waiting_can_be_switched_off") {
         return;
     }
     overlock::lock_class!(SpinOnly);
@@ -232,7 +224,7 @@ fn p10_waiting_can_be_switched_off() {
 
 #[test]
 fn p10_waiting_stays_on_once_a_waiter_of_test_and_set_has_halted() {
-    if !is_alone("p10_waiting_stays_on_once_a_waiter_of_test_and_set_has_halted") {
+    if !is_alone("contract::p10_waiting_stays_on_once_a_waiter_of_test_and_set_has_halted") {
         return;
     }
     overlock::lock_class!(Halts);
@@ -246,7 +238,7 @@ fn p10_waiting_stays_on_once_a_waiter_of_test_and_set_has_halted() {
 
 #[test]
 fn p10_waiting_stays_on_once_a_waiter_of_refresh_has_halted() {
-    if !is_alone("p10_waiting_stays_on_once_a_waiter_of_refresh_has_halted") {
+    if !is_alone("contract::p10_waiting_stays_on_once_a_waiter_of_refresh_has_halted") {
         return;
     }
     let shared = Refresh::<u64, Threads>::zeroed();

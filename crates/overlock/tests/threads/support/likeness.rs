@@ -1,8 +1,6 @@
 //! Platforms on threads that are not [`Threads`]: they have its numbers, its futex and its clock,
 //! but slots of their own. None of them is mended after `fork`.
 
-#![allow(dead_code, reason = "each test binary needs one of the platforms")]
-
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 

@@ -1,19 +1,13 @@
 //! `Refresh`: the freshness that each call promises, and which calls return while a refresher is
 //! stuck.
 
-#![cfg(feature = "threads")]
-
-mod support {
-    pub(crate) mod oracle;
-}
-
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc;
 use std::thread;
 
+use crate::support::oracle::sleeps;
 use overlock::Refresh;
 use overlock::platform::Threads;
-use support::oracle::sleeps;
 
 type Shared = Refresh<u64, Threads>;
 

@@ -2,8 +2,6 @@
 //! What a read-write lock and a condition variable must do, as checks for any subject, sound or
 //! broken.
 
-#![allow(dead_code, reason = "each test binary asks some of the questions")]
-
 use std::cell::UnsafeCell;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};

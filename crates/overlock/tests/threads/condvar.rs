@@ -2,8 +2,6 @@
 //! What a condition variable does when a waiter is stopped, panics, gives up or is left in another
 //! process: no other waiter notices.
 
-#![cfg(feature = "threads")]
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc;
@@ -13,11 +11,7 @@ use std::time::Duration;
 use overlock::platform::{Native, Shared, Threads};
 use overlock::{Mutex, Queued, RawCondvar, RawLock, TestAndSet, ThreadCondvar, ThreadMutex};
 
-/// Ends a test that hangs.
-fn watched() {
-    // SAFETY: the only argument is a number of seconds.
-    unsafe { libc::alarm(120) };
-}
+use crate::support::oracle::ends_soon;
 
 /// A mutex and a condition variable, and how many threads wait for `0` to change.
 struct Monitor {
@@ -64,7 +58,7 @@ extern "C" fn stop(_: i32) {
 /// As a collector, a profiler or a debugger stops it: the first of ten waiters is in a handler.
 #[test]
 fn a_stopped_waiter_keeps_no_other_from_waking() {
-    watched();
+    let _ends = ends_soon();
     static MONITOR: Monitor = Monitor::new();
     static WOKEN: AtomicUsize = AtomicUsize::new(0);
     // SAFETY: the handler only stores, loads and sleeps.
@@ -108,11 +102,11 @@ extern "C" fn pass(_: i32) {}
 /// A handler runs in the middle of a wait, which goes on.
 #[test]
 fn a_signal_ends_no_wait() {
-    watched();
+    let _ends = ends_soon();
     static MONITOR: Monitor = Monitor::new();
     static IS_OVER: AtomicBool = AtomicBool::new(false);
     // SAFETY: the handler does nothing.
-    unsafe { libc::signal(libc::SIGUSR1, pass as *const () as usize) };
+    unsafe { libc::signal(libc::SIGURG, pass as *const () as usize) };
     let (send, receive) = mpsc::channel();
     let waiter = thread::spawn(move || {
         // SAFETY: the calling thread is alive.
@@ -124,7 +118,7 @@ fn a_signal_ends_no_wait() {
     let thread = receive.recv().unwrap();
     for _ in 0..20 {
         // SAFETY: the thread waits.
-        assert_eq!(unsafe { libc::pthread_kill(thread, libc::SIGUSR1) }, 0);
+        assert_eq!(unsafe { libc::pthread_kill(thread, libc::SIGURG) }, 0);
         thread::sleep(Duration::from_millis(1));
         assert!(!IS_OVER.load(SeqCst));
     }
@@ -135,24 +129,27 @@ fn a_signal_ends_no_wait() {
 /// A thread has left its nodes in the queues of four locks.
 #[test]
 fn waits_given_up_elsewhere_leave_a_wait_that_waits() {
-    watched();
+    let _ends = ends_soon();
     let locks = [const { Mutex::<(), Queued<Threads>>::new(()) }; 4];
     let monitor = Monitor::new();
+    let (gave_up, has_given_up) = mpsc::channel();
     thread::scope(|scope| {
         let held: Vec<_> = locks.iter().map(Mutex::lock).collect();
         for lock in &locks {
             scope.spawn(|| drop(lock.lock()));
         }
         thread::sleep(Duration::from_millis(20));
-        scope.spawn(|| {
-            for lock in &locks {
+        let (monitor, locks) = (&monitor, &locks);
+        scope.spawn(move || {
+            for lock in locks {
                 assert!(lock.try_lock_for(Duration::from_millis(2)).is_none());
             }
             // It would return as notified.
             assert!(!monitor.wait_once(Duration::from_millis(5)));
+            gave_up.send(()).unwrap();
             assert!(monitor.wait_once(LONG));
         });
-        monitor.has(1);
+        has_given_up.recv().unwrap();
         while !monitor.changed.notify_one() {
             thread::sleep(Duration::from_millis(1));
         }
@@ -163,7 +160,7 @@ fn waits_given_up_elsewhere_leave_a_wait_that_waits() {
 /// Every notification counts one waiter, and wakes the one that has slept longest.
 #[test]
 fn notifications_are_counted_and_come_in_turn() {
-    watched();
+    let _ends = ends_soon();
     let monitor = Monitor::new();
     let (send, woken) = mpsc::channel();
     thread::scope(|scope| {
@@ -217,7 +214,7 @@ unsafe impl RawLock for Panics {
 
 #[test]
 fn a_panic_while_the_lock_is_released_leaves_no_waiter() {
-    watched();
+    let _ends = ends_soon();
     let condvar = RawCondvar::<Threads>::new();
     let panicked = catch_unwind(|| {
         condvar.wait_between(None, || panic!("a release that panics"), || unreachable!());
@@ -257,7 +254,7 @@ fn a_panic_while_the_lock_is_released_leaves_no_waiter() {
 /// A child has no waiters of its parent; its own wait, and are woken.
 #[test]
 fn a_forked_child_notifies_its_own_waiters_alone() {
-    watched();
+    let _ends = ends_soon();
     static MONITOR: Monitor = Monitor::new();
     for _ in 0..2 {
         thread::spawn(|| MONITOR.wait_once(LONG));
@@ -295,7 +292,7 @@ fn a_forked_child_notifies_its_own_waiters_alone() {
 /// Two processes take turns, in memory that both see.
 #[test]
 fn processes_share_a_condition_variable() {
-    watched();
+    let _ends = ends_soon();
     struct Both {
         mutex: TestAndSet<Shared>,
         changed: RawCondvar<Shared>,

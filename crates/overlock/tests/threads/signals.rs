@@ -3,24 +3,16 @@
 //!
 //! The handler only tries a lock that the interrupted thread may hold; it waits for the others.
 
-#![cfg(feature = "threads")]
-
-mod support {
-    pub(crate) mod likeness;
-    pub(crate) mod oracle;
-    pub(crate) mod skip;
-}
-
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
+use crate::support::likeness::{Sequences, Torn, TornRelease, tear};
+use crate::support::oracle::{self, Verdict};
+use crate::support::skip::skip;
 use overlock::platform::{CheapRelease, Threads};
 use overlock::{ConstLock, Hybrid, Mutex, Queued, TestAndSet, Ticket};
-use support::likeness::{Sequences, Torn, TornRelease, tear};
-use support::oracle::{self, Verdict};
-use support::skip::skip;
 
 /// What the handler does: `run(scene)`, in the thread that the signal interrupts.
 struct Action {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! More threads than a lock has tickets: there are 128 8-bit tickets.
 
-#![cfg(feature = "threads")]
-
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;

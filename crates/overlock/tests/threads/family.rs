@@ -2,27 +2,19 @@
 //! Read-write locks and condition variables: one suite for each on every platform, and broken ones
 //! that the oracles must notice.
 
-#![cfg(feature = "threads")]
-
-mod support {
-    pub(crate) mod family;
-    pub(crate) mod likeness;
-    pub(crate) mod oracle;
-}
-
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
+use crate::support::family::{self, Conditional, Shared, With, conditional, shared};
+use crate::support::likeness::{Numberless, Spinning, Unmended, Unyielding};
+use crate::support::oracle::{self, Verdict};
 use overlock::platform::{Native, Platform, Shared as Processes, Threads};
 use overlock::{
     Hybrid, RawLock, RawRwLock, RwLockUpgradableGuard, RwLockWriteGuard, TestAndSet, ThreadCondvar,
     ThreadMutex, ThreadRwLock, Ticket,
 };
-use support::family::{self, Conditional, Shared, With, conditional, shared};
-use support::likeness::{Numberless, Spinning, Unmended, Unyielding};
-use support::oracle::{self, Verdict};
 
 /// How long a subject may make no progress.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -2,14 +2,6 @@
 //! kernel does not watch, by locked accesses. (C code is a third kind: its inline releases are
 //! locked, see `crates/overlock-c/examples/both.rs`.)
 
-#![cfg(feature = "threads")]
-
-mod support {
-    pub(crate) mod likeness;
-    pub(crate) mod oracle;
-    pub(crate) mod skip;
-}
-
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,11 +9,11 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
+use crate::support::likeness::{Sequences, Torn, dwell_by, tear};
+use crate::support::oracle::{self, Subject, Verdict};
+use crate::support::skip::skip;
 use overlock::platform::{CheapRelease, Platform, Threads};
 use overlock::{ConstLock, Hybrid, Queued, TestAndSet, Ticket};
-use support::likeness::{Sequences, Torn, dwell_by, tear};
-use support::oracle::{self, Subject, Verdict};
-use support::skip::skip;
 
 /// Unregisters this thread's record from the kernel: rseq(2). Returns whether that was possible.
 fn unwatch() -> bool {

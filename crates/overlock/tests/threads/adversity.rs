@@ -4,23 +4,16 @@
 //! The kernel answers whether a spin is unbounded: while the holder is away for long, a waiter must
 //! have used little processor time.
 
-#![cfg(feature = "threads")]
-
-mod support {
-    pub(crate) mod oracle;
-    pub(crate) mod skip;
-}
-
 use std::os::unix::thread::JoinHandleExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
+use crate::support::oracle;
+use crate::support::skip::skip;
 use overlock::platform::{Shared, Threads};
 use overlock::{ConstLock, Hybrid, Queued, RawLock, TestAndSet, Ticket};
-use support::oracle;
-use support::skip::skip;
 
 fn unlock(lock: &impl RawLock) {
     // SAFETY: every caller holds the lock.
