@@ -78,8 +78,8 @@ static int set_cancel_type(int type, int *old)
 }
 
 /* In gate.rs. */
-void overlock_gate_sleep(const void *mutex, const uint32_t *gate, uint32_t value, uint64_t ns, int cancellable);
-void overlock_gate_cancelled(const void *mutex);
+void overlock_gate_sleep(const uint32_t *gate, uint32_t value, uint64_t ns, int cancellable);
+void overlock_gate_cancelled(void);
 
 /* In cond.rs. */
 int overlock_cond_enter(struct wait *wait, clockid_t clock, const struct timespec *at);
@@ -176,9 +176,10 @@ int overlock_cnd_timedwait(cnd_t *cond, mtx_t *mutex, const struct timespec *at)
 	return overlock_c11_result(overlock_cond_timedwait((pthread_cond_t *)cond, (pthread_mutex_t *)mutex, at));
 }
 
-static void gate_cancelled(void *mutex)
+static void gate_cancelled(void *unused)
 {
-	overlock_gate_cancelled(mutex);
+	(void)unused;
+	overlock_gate_cancelled();
 }
 
 /* Sleeps for at most `ns` nanoseconds, while the gate has the value. */
@@ -189,13 +190,13 @@ static void gate_sleep(const uint32_t *gate, uint32_t value, uint64_t ns)
 	sleep_on(gate, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, value, &time);
 }
 
-void overlock_gate_sleep(const void *mutex, const uint32_t *gate, uint32_t value, uint64_t ns, int cancellable)
+void overlock_gate_sleep(const uint32_t *gate, uint32_t value, uint64_t ns, int cancellable)
 {
 	if (!cancellable) {
 		gate_sleep(gate, value, ns);
 		return;
 	}
-	pthread_cleanup_push(gate_cancelled, (void *)mutex);
+	pthread_cleanup_push(gate_cancelled, NULL);
 	set_cancel_type(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
 	gate_sleep(gate, value, ns);
 	set_cancel_type(PTHREAD_CANCEL_DEFERRED, NULL);

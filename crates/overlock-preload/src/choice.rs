@@ -20,6 +20,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use overlock::platform::report;
 
 use crate::operations::Operations;
+use crate::stamp::Whose;
 use crate::unforked::{Unforked, Wiping};
 use crate::{counters, thread};
 
@@ -39,6 +40,8 @@ pub(crate) struct Chosen {
     generation: AtomicU32,
     /// The number of this process: see [`process`].
     process: AtomicU32,
+    /// The process in a stamp.
+    stamp: AtomicU32,
     /// Whether a thread of a child is about to notice.
     noticing: AtomicBool,
 }
@@ -48,6 +51,7 @@ pub(crate) static CHOSEN: Unforked<Chosen> = Unforked::new(Chosen {
     current: AtomicUsize::new(0),
     generation: AtomicU32::new(0),
     process: AtomicU32::new(0),
+    stamp: AtomicU32::new(0),
     noticing: AtomicBool::new(false),
 });
 
@@ -62,9 +66,6 @@ static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// What the numbers of this process and its children are made of: see [`process`].
 static SEED: AtomicU32 = AtomicU32::new(0);
-
-/// Numbers of processes are less than this, so that a stamp has room for more (`word.rs`).
-const PROCESSES: u32 = 1 << 30;
 
 /// Returns the number of the lock of this process, counted from 1, whether it is a child or not.
 pub(crate) fn lock() -> usize {
@@ -101,7 +102,7 @@ pub(crate) fn is_none() -> bool {
 /// The kernel's number of the process would not do: two containers number theirs alike, and a file
 /// that is mapped outlives its processes. So it is added to random bits that the kernel passes to
 /// each program: within a family of forks the sums differ, and between families they agree once in
-/// 2³⁰ pairs.
+/// 2³² pairs.
 #[inline]
 pub(crate) fn process() -> u32 {
     // ORDERING: Acquire ← the Release in `use_table`: the number is there.
@@ -111,9 +112,19 @@ pub(crate) fn process() -> u32 {
     CHOSEN.process.load(Relaxed)
 }
 
-/// Makes the number of this process.
-fn number_of_process() -> u32 {
-    (SEED.load(Relaxed).wrapping_add(thread::kernels_process() as u32) % PROCESSES).max(1)
+/// Returns this process as it is in a stamp: another than its ancestors, and seldom the same as a
+/// process that has nothing to do with it.
+#[inline]
+pub(crate) fn stamp() -> Whose {
+    process();
+    Whose::from_bits(CHOSEN.stamp.load(Relaxed))
+}
+
+/// Makes the numbers of this process, which was forked so many times.
+fn number_process(forks: u32) {
+    let number = SEED.load(Relaxed).wrapping_add(thread::kernels_process() as u32).max(1);
+    CHOSEN.process.store(number, Relaxed);
+    CHOSEN.stamp.store(Whose::new(number, forks).bits(), Relaxed);
 }
 
 /// Returns random bits of this program's start.
@@ -164,7 +175,7 @@ pub(crate) fn decide() -> bool {
             let index = read_choice();
             WIPING.ask(&CHOSEN);
             SEED.store(seed(), Relaxed);
-            CHOSEN.process.store(number_of_process(), Relaxed);
+            number_process(0);
             use_table(index);
             // ORDERING: Release → the Acquire above.
             CHOICE.store(index as u32, Release);
@@ -175,7 +186,7 @@ pub(crate) fn decide() -> bool {
             let generation = FORKS.load(Relaxed).wrapping_add(1).max(1);
             FORKS.store(generation, Relaxed);
             CHOSEN.generation.store(generation, Relaxed);
-            CHOSEN.process.store(number_of_process(), Relaxed);
+            number_process(generation);
             thread::forget_tid();
             counters::reset(index);
             use_table(index as usize + LOCKS.len());

@@ -16,8 +16,7 @@
 //! # State
 //!
 //! `gate`, in the mutex: the number of waiters (31 bits), and whether the lock has been handed over
-//! and not been taken yet (bit 0, *open*). A bit in `__kind` records that a thread has ever waited
-//! there: it takes the mutex off the fast path for good, and costs other mutexes nothing.
+//! and not been taken yet (bit 0, *open*).
 //!
 //! ```text
 //!   waits                                       releases
@@ -41,6 +40,7 @@ use overlock::platform::{Platform, Threads};
 
 use crate::mutex::Mutex;
 use crate::platform::Process;
+use crate::stamp::Whose;
 use crate::{real, thread};
 
 /// In `gate`: the lock is handed over.
@@ -64,13 +64,7 @@ unsafe extern "C-unwind" {
     /// In block.c: sleeps while `gate` has the value `value`, for at most `ns`. With
     /// `cancellable`, the thread can be cancelled during the sleep: then it is unwound, through the
     /// frames from here to the program's, after `overlock_gate_cancelled` (`jump.rs`).
-    fn overlock_gate_sleep(
-        mutex: *const Mutex,
-        gate: *const u32,
-        value: u32,
-        ns: u64,
-        cancellable: libc::c_int,
-    );
+    fn overlock_gate_sleep(gate: *const u32, value: u32, ns: u64, cancellable: libc::c_int);
 }
 
 /// Returns whether the calling thread, which found a lock taken, has to wait at the gate.
@@ -145,6 +139,8 @@ enum Stage {
 struct AtGate {
     mutex: *const Mutex,
     stage: Cell<Stage>,
+    /// The process as whose thread it waits.
+    me: Whose,
     /// The wait that this one has interrupted.
     outer: *const AtGate,
 }
@@ -153,7 +149,6 @@ impl AtGate {
     /// Begins a wait. It must not move before [`end`](Self::end).
     fn begin(&self, mutex: &Mutex) {
         thread::this().at_gate.set((&raw const *self).cast());
-        mutex.gated();
         self.is(Stage::Moving);
         mutex.gate.fetch_add(ONE, Relaxed);
         self.is(Stage::Counted);
@@ -168,6 +163,17 @@ impl AtGate {
 
     fn end(&self) {
         thread::this().at_gate.set(self.outer.cast());
+    }
+
+    /// Leaves the gate, and passes on a lock that was handed over.
+    fn give_up(&self, unlock: Unlock) {
+        // SAFETY: a thread waits for the mutex.
+        let mutex = unsafe { &*self.mutex };
+        let has_it = leave(mutex);
+        mutex.stamp.leave(self.me);
+        if has_it {
+            unlock(mutex);
+        }
     }
 }
 
@@ -194,8 +200,7 @@ pub(crate) unsafe fn abandon(is_gone: impl Fn(usize) -> bool, unlock: Unlock) ->
         thread::this().at_gate.set(wait.outer.cast());
         match wait.stage.get() {
             Stage::New => {}
-            // SAFETY: a thread was waiting for the mutex a moment ago.
-            Stage::Counted => give_up(unsafe { &*wait.mutex }, unlock),
+            Stage::Counted => wait.give_up(unlock),
             Stage::Moving => return false,
         }
     }
@@ -207,13 +212,13 @@ pub(crate) type TryLock = extern "C" fn(&Mutex) -> libc::c_int;
 
 /// Waits for the mutex, until `CLOCK_MONOTONIC` reaches `deadline_ns`. Returns whether the caller
 /// holds it.
-pub(crate) fn wait(mutex: &Mutex, deadline_ns: Option<u64>, try_lock: TryLock) -> bool {
+pub(crate) fn wait(mutex: &Mutex, deadline_ns: Option<u64>, try_lock: TryLock, me: Whose) -> bool {
     let cancellable = libc::c_int::from(may_be_cancelled());
     if cancellable != 0 {
         // Cancellable only while it sleeps.
         set_cancel_type(DEFERRED);
     }
-    let record = AtGate { mutex, stage: Cell::new(Stage::New), outer: innermost() };
+    let record = AtGate { mutex, stage: Cell::new(Stage::New), me, outer: innermost() };
     record.begin(mutex);
     let has_it = wait_inside(mutex, deadline_ns, try_lock, cancellable, &record);
     record.end();
@@ -253,7 +258,7 @@ fn wait_inside(
         }
         let ns = deadline_ns.map_or(recheck_ns, |at| recheck_ns.min(at - now));
         // SAFETY: the mutex is alive while a thread waits for it.
-        unsafe { overlock_gate_sleep(mutex, mutex.gate.as_ptr(), seen, ns, cancellable) };
+        unsafe { overlock_gate_sleep(mutex.gate.as_ptr(), seen, ns, cancellable) };
         recheck_ns = (recheck_ns * 2).min(*RECHECK_NS.end());
     }
 }
@@ -292,9 +297,17 @@ fn leave_with_lock(mutex: &Mutex) {
     mutex.gate.fetch_sub(ONE, Relaxed);
 }
 
-/// `(n,0) -> (n,1)`: hands a lock over to the waiter at the gate that the kernel chooses. Returns
-/// false if there is none. The caller holds the lock, and has recorded that it does not any more.
+/// Hands a lock over to a waiter at the gate. Returns false if there is none. The caller holds the
+/// lock, and has recorded that it does not any more.
+#[inline(always)]
 pub(crate) fn hand_over(mutex: &Mutex) -> bool {
+    mutex.gate.load(Relaxed) != 0 && hand_over_slow(mutex)
+}
+
+/// `(n,0) -> (n,1)`: the kernel chooses the waiter.
+#[cold]
+#[inline(never)]
+fn hand_over_slow(mutex: &Mutex) -> bool {
     let gate = mutex.gate.as_ptr();
     let open = |gate| (gate >= ONE).then_some(gate | OPEN);
     // ORDERING: Release → the Acquire in `leave`; the critical section is over, and this thread
@@ -309,17 +322,10 @@ pub(crate) fn hand_over(mutex: &Mutex) -> bool {
 /// Ends the innermost wait of the calling thread, in which it is being cancelled.
 ///
 /// # Safety
-/// The wait is for this mutex.
-pub(crate) unsafe fn cancel(mutex: &Mutex, unlock: Unlock) {
-    let record = innermost();
+/// From within that wait.
+pub(crate) unsafe fn cancel(unlock: Unlock) {
     // SAFETY: the record of the wait that is being cancelled, whose frame is still there.
-    thread::this().at_gate.set(unsafe { (*record).outer }.cast());
-    give_up(mutex, unlock);
-}
-
-/// Leaves the gate, and passes on a lock that was handed over.
-fn give_up(mutex: &Mutex, unlock: Unlock) {
-    if leave(mutex) {
-        unlock(mutex);
-    }
+    let wait = unsafe { &*innermost() };
+    wait.end();
+    wait.give_up(unlock);
 }

@@ -29,7 +29,6 @@ use libc::c_int;
 use overlock::platform::{Cpu, Platform, keep_errno, report};
 
 use crate::frames::{self, Frames};
-use crate::mutex::Mutex;
 use crate::mutex::calls::release;
 use crate::platform::Process;
 use crate::{gate, real, thread};
@@ -262,7 +261,7 @@ extern "C" fn overlock_unwound(outermost: usize) {
 /// # Safety
 /// From within that wait: the mutex is alive.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn overlock_gate_cancelled(mutex: *const Mutex) {
+unsafe extern "C" fn overlock_gate_cancelled() {
     // SAFETY: the caller's.
-    unsafe { gate::cancel(&*mutex, release) };
+    unsafe { gate::cancel(release) };
 }

@@ -49,7 +49,7 @@
 //! # Fork
 //!
 //! A forked child keeps what the forking thread held and may unlock it, even if other threads of
-//! the parent were waiting for it (`word.rs`); it may destroy condition variables on which threads
+//! the parent were waiting for it (`stamp.rs`); it may destroy condition variables on which threads
 //! of the parent were blocked (`cond.rs`). What other threads of the parent held stays locked. The
 //! child knows that it is a child because the kernel has cleared some memory (`unforked.rs`), even
 //! after a bare `clone` system call. A child of `vfork` shares the parent's memory and its locks,
@@ -66,6 +66,7 @@ compile_error!(
 
 mod barrier;
 mod c11;
+mod cell;
 mod choice;
 mod clock;
 mod cond;
@@ -89,6 +90,7 @@ mod real;
 mod rwlock;
 mod shared;
 mod spin;
+mod stamp;
 mod tables;
 mod tally;
 mod thread;

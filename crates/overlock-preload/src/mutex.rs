@@ -12,10 +12,10 @@
 //! | 8 | `__owner` | the same: the kernel's number of the thread that holds it, or 0 |
 //! | 12 | `__nusers` | the same: 1 if a thread holds it |
 //! | 16 | `__kind` | the same: type in the low two bits, flags above |
-//! | 20 | `__spins` | the process whose threads wait for it (`word.rs`) |
+//! | 20 | `__spins` | whose threads wait for it (`stamp.rs`) |
 //! | 24 | `__list` | recursive, error-checking: the identity of the owning thread, or 0 |
 //! | 32 | `__list` | the waiters outside the lock's queue (`gate.rs`) |
-//! | 36 | `__list` | with the ticket lock: the ticket by which the mutex was last taken (`word.rs`) |
+//! | 36 | `__list` | with the ticket lock: 1 if a thread has taken the word (`word.rs`) |
 //!
 //! Programs read `__owner` and `__count` (Chromium does, and gdb's scripts), so we keep them. Every
 //! initialiser, static or `pthread_mutex_init`, writes the kind and zeros. That is our initial
@@ -35,10 +35,13 @@
 //! * I3: only the owner reads and writes `depth`.
 //! * I4: after the release of the lock word, nothing of the mutex is accessed: it may no longer
 //!   exist.
+//! * I5: a mutex that no thread holds or waits for has the bytes of a new one. Programs compare
+//!   them.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
+use crate::stamp::Stamp;
 use crate::thread;
 
 pub(crate) mod calls;
@@ -60,17 +63,14 @@ pub(crate) struct Mutex {
     /// The holder's thread, and in the upper half the number of holders.
     holder: AtomicU64,
     kind: AtomicU32,
-    /// The process whose threads may wait for it: see [`word`](crate::word).
-    pub(crate) stamp: AtomicU32,
+    /// Whose threads may wait for it.
+    pub(crate) stamp: Stamp<AtomicU32>,
     owner: AtomicU64,
     /// The waiters outside the lock's queue: see [`gate`](crate::gate).
     pub(crate) gate: AtomicU32,
     /// With the ticket lock: see [`word`](crate::word).
     pub(crate) ticket: AtomicU32,
 }
-
-/// In `kind`, ours: a thread has waited at the gate. (libc uses the bits up to 2⁹.)
-const GATED: u32 = 1 << 30;
 
 /// In `holder`: one thread holds the mutex.
 const ONE_USER: u64 = 1 << 32;
@@ -98,13 +98,6 @@ impl Mutex {
     /// Returns the pointer by which libc knows the mutex.
     pub(crate) fn as_ptr(&self) -> *mut libc::pthread_mutex_t {
         (&raw const *self).cast_mut().cast()
-    }
-
-    /// Records that a thread waits at the gate.
-    pub(crate) fn gated(&self) {
-        if self.kind.load(Relaxed) & GATED == 0 {
-            self.kind.fetch_or(GATED, Relaxed);
-        }
     }
 
     /// Records that the caller holds the mutex: it has just taken the word.

@@ -14,7 +14,7 @@
 //! gone. Threads that find all numbers taken wait without one (`gate.rs`).
 
 use core::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, Ordering::AcqRel, Ordering::Acquire,
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Acquire,
     Ordering::Relaxed,
 };
 
@@ -25,9 +25,7 @@ use crate::{choice, thread};
 
 mod table;
 
-use table::{Cell, Table};
-
-table::cells!(u32 => AtomicU32, u64 => AtomicU64);
+use table::Table;
 
 /// The count of numbers that are taken before the first sweep.
 const SWEEP_FIRST: u32 = 256;

@@ -6,7 +6,7 @@
 //! | byte | glibc | here |
 //! |---|---|---|
 //! | 0 | `__readers` | the lock |
-//! | 20 | `__pad4` | the process whose threads may wait for it |
+//! | 20 | `__pad4` | whose threads wait for it (`stamp.rs`) |
 //! | 24 | `__cur_writer` | the same: the kernel's number of the thread that writes, or 0 |
 //! | 28 | `__shared` | the same: processes share it |
 //! | 48 | `__flags` | the same: its kind |
@@ -24,12 +24,9 @@
 //!
 //! # After a fork
 //!
-//! A forked child has the traces of waiting threads, but not the threads. As with mutexes
-//! (`word.rs`), a thread waits only where the stamp is its own process's; the first that has to
-//! wait removes the waiters of an ancestor. Until then they do no harm: a newcomer takes what is
-//! free, and a release kicks a thread that does not exist. Where processes share the memory
-//! although the lock does not say so, a thread polls. What other threads of the parent held stays
-//! locked in the child.
+//! The first thread of a child that has to wait removes the waiters of an ancestor. Until then they
+//! do no harm: a newcomer takes what is free, and a release kicks a thread that does not exist.
+//! What other threads of the parent held stays locked in the child.
 //!
 //! # Limits
 //!
@@ -39,7 +36,7 @@
 //! * No call is a cancellation point, as in glibc.
 
 use core::sync::atomic::AtomicU32;
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::Relaxed;
 
 use libc::{
     EAGAIN, EBUSY, EDEADLK, EINVAL, ETIMEDOUT, c_int, clockid_t, pthread_rwlock_t, timespec,
@@ -50,6 +47,7 @@ use overlock::{RawLock, RawRwLock, RawTimedLock};
 use crate::clock::{self, Deadline, Poll};
 use crate::counters::{self, Event, Preload};
 use crate::platform::Process;
+use crate::stamp::{Stamp, Stamped};
 use crate::{choice, real, thread};
 
 /// A `pthread_rwlock_t`.
@@ -57,7 +55,7 @@ use crate::{choice, real, thread};
 struct RwLock {
     lock: RawRwLock<Process, Preload>,
     unused: [u32; 4],
-    stamp: AtomicU32,
+    stamp: Stamp<AtomicU32>,
     writer: AtomicU32,
     shared: AtomicU32,
     unused_too: [u32; 4],
@@ -71,9 +69,6 @@ const _: () = assert!(core::mem::offset_of!(RwLock, kind) == 48);
 
 /// `PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP`.
 const NOT_RECURSIVE: u32 = 2;
-
-/// In a stamp: a thread of the process removes the waiters of another.
-const CLEANING: u32 = 1 << 31;
 
 /// What a thread wants.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -96,11 +91,6 @@ impl RwLock {
         // SAFETY: the caller's; size and alignment are asserted above, and every bit pattern is
         // valid.
         unsafe { &*lock.cast::<Self>() }
-    }
-
-    #[inline(always)]
-    fn address(&self) -> usize {
-        (&raw const *self).addr()
     }
 
     fn is_libcs(&self) -> bool {
@@ -155,7 +145,8 @@ impl RwLock {
     #[cold]
     #[inline(never)]
     fn wait(&self, want: Want, deadline_ns: Option<u64>) -> c_int {
-        if !self.may_wait() {
+        let me = choice::stamp();
+        if !self.stamp.enter(me, self) {
             return self.poll(want, deadline_ns);
         }
         let at = deadline_ns.unwrap_or(u64::MAX);
@@ -164,6 +155,9 @@ impl RwLock {
             Want::ReadLast => self.lock.try_lock_shared_until(at),
             Want::Write => self.lock.try_lock_until(at),
         };
+        if me == choice::stamp() {
+            self.stamp.leave(me);
+        }
         if taken { 0 } else { self.error(want, ETIMEDOUT) }
     }
 
@@ -179,37 +173,6 @@ impl RwLock {
             poll.sleep();
         }
         0
-    }
-
-    /// Whether threads of this process may wait for the lock; removes the waiters of an ancestor.
-    fn may_wait(&self) -> bool {
-        let process = choice::process();
-        let mut poll = Poll::new();
-        loop {
-            // ORDERING: Acquire ← the Release below: the waiters are gone.
-            let stamp = self.stamp.load(Acquire);
-            if stamp == process {
-                return true;
-            }
-            if stamp == process | CLEANING {
-                poll.sleep();
-            } else if stamp == 0 {
-                let _ = self.stamp.compare_exchange(0, process, Relaxed, Relaxed);
-            } else if !maps::is_private(self.address()) {
-                return false;
-            } else if self
-                .stamp
-                .compare_exchange(stamp, process | CLEANING, Relaxed, Relaxed)
-                .is_ok()
-            {
-                // The threads that waited are another process's, and none of this one waits before
-                // it has seen the stamp.
-                self.lock.without_waiters();
-                // ORDERING: Release → the Acquire above.
-                self.stamp.store(process, Release);
-                return true;
-            }
-        }
     }
 
     /// Takes the lock, after an attempt has failed.
@@ -259,6 +222,20 @@ impl RwLock {
             unsafe { self.lock.unlock_shared() };
         }
         0
+    }
+}
+
+impl Stamped for RwLock {
+    fn is_private(&self) -> bool {
+        maps::is_private((&raw const *self).addr())
+    }
+
+    fn clean(&self) {
+        self.lock.without_waiters();
+    }
+
+    fn pause(&self) {
+        Poll::new().sleep();
     }
 }
 

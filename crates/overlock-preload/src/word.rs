@@ -15,41 +15,28 @@
 //!   thread may erase a later holder than it saw, on weakly ordered machines even after it found
 //!   the word free. So an unlock that finds no holder on record looks at the word, too.
 //! * A ticket lock must not be released for a waiter that is served and has not noticed. The thread
-//!   that takes the word records its ticket in the mutex; no other thread changes that, and a
-//!   release ends the turn of this ticket only. It does not need the holder's record.
+//!   that takes the word records that in the mutex, and a release takes the record. So each
+//!   acquisition is released once. It does not need the holder's record.
 //! * Test-and-set has one state without a holder, to which any release leads.
 //!
 //! As under libc, an unlock that comes late releases a mutex that another thread holds by then.
 //!
 //! # After a fork
 //!
-//! A forked child has the words with the traces of waiting threads, but not the threads: handing a
-//! lock to the next waiter in the queue would hand it to a thread that does not exist. But the
-//! child must not repair the memory of a lock that it does not use: that memory may be shared with
-//! the parent, or gone. So each word is cleaned when the child first uses it ([`adopt`]):
+//! The child must not repair the memory of a lock that it does not use: that memory may be shared
+//! with the parent, or gone. So each word is cleaned when the child first uses it, if the stamp
+//! counts waiters of another process ([`stamp`](crate::stamp)).
 //!
-//! * I1: a mutex carries in `stamp` the process whose threads may be in its queue or at its gate; 0
-//!   in a new one. A process's number here is its own alone, even among processes that have nothing
-//!   to do with each other (`choice::process`).
-//! * I2: a thread waits in the queue or at the gate only if the stamp is its own process's. The
-//!   first that has to wait claims a mutex that is no process's. Where another process's threads
-//!   may wait, in memory that both see although the mutex does not say so, it polls: the word
-//!   excludes, but its queue would name threads of several processes.
-//! * I3: a forked child does not touch a word whose stamp is another process's before it has
-//!   looked. If the word has traces of waiters, and no other process sees this memory, a thread
-//!   claims the stamp (*cleaning*), writes the word of a lock without waiters, and stamps it.
-//!   Otherwise it writes nothing but a bit in the stamp, by which others need not look again
-//!   (*looked at*).
-//! * I4: the word does not tell whether that lock is held, because it may name a waiter that was
-//!   about to take it. The mutex records its holder (`holder`, in `mutex.rs`) from after the holder
-//!   has taken the word until before it releases it. The child's copy of a thread is the state that
-//!   the thread had reached at some moment; so if the mutex has no holder, no critical section was
-//!   under way.
+//! The word does not tell whether that lock is held, because it may name a waiter that was about to
+//! take it. The mutex records its holder (`holder`, in `mutex.rs`) from after the holder has taken
+//! the word until before it releases it. The child's copy of a thread is the state that the thread
+//! had reached at some moment; so if the mutex has no holder, no critical section was under way.
 //!
 //! What another thread held at the fork stays locked in the child, as in every implementation of
 //! POSIX.
 
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::marker::PhantomData;
+use core::sync::atomic::Ordering::Relaxed;
 
 use libc::{EBUSY, ETIMEDOUT, c_int};
 use overlock::platform::{Platform as _, maps};
@@ -62,13 +49,8 @@ use crate::misuse::{self, Misuse};
 use crate::mutex::Mutex;
 use crate::operations::Operations;
 use crate::platform::Process;
+use crate::stamp::{Stamped, Whose};
 use crate::{choice, gate, longest};
-
-/// In a stamp: a thread of the process is cleaning the word.
-const CLEANING: u32 = 1 << 31;
-
-/// In a stamp: another process has found nothing to clean.
-const LOOKED_AT: u32 = 1 << 30;
 
 /// A lock that lives in one 32-bit word and can give up at a deadline.
 pub(crate) trait Algorithm: ConstLock + Sized + 'static {
@@ -148,8 +130,8 @@ unsafe fn unlock_any(lock: &TestAndSet<Process, Preload>) -> bool {
     true
 }
 
-/// In `ticket` of a mutex: it contains a ticket. Tickets are even.
-const TICKET: u32 = 1;
+/// In `ticket` of a mutex: a thread has taken the word.
+const TAKEN: u32 = 1;
 
 impl Algorithm for Ticket<Process, Preload> {
     /// A ticket once drawn must be served, so a thread with a deadline draws none and waits at the
@@ -162,19 +144,24 @@ impl Algorithm for Ticket<Process, Preload> {
 
     #[inline(always)]
     unsafe fn release(&self, mutex: &Mutex) -> bool {
-        let ticket = mutex.ticket.load(Relaxed);
-        // SAFETY: the caller's; the thread that drew this ticket has recorded it itself.
-        ticket & TICKET != 0 && unsafe { self.unlock_ticket(ticket & !TICKET) }
+        if mutex.ticket.compare_exchange(TAKEN, 0, Relaxed, Relaxed).is_err() {
+            return false;
+        }
+        // SAFETY: the caller's; only the thread that has the record releases this acquisition.
+        if !unsafe { self.hand_back() } {
+            // SAFETY: likewise.
+            unsafe { self.unlock() };
+        }
+        true
     }
 
     #[inline(always)]
     fn note_taken(&self, mutex: &Mutex) {
-        // No release changes the ticket served before this has recorded it.
-        mutex.ticket.store(self.served() | TICKET, Relaxed);
+        mutex.ticket.store(TAKEN, Relaxed);
     }
 
     fn is_taken_unrecorded(&self, mutex: &Mutex) -> bool {
-        !gate::is_handed_over(mutex) && mutex.ticket.load(Relaxed) == self.served() | TICKET
+        !gate::is_handed_over(mutex) && mutex.ticket.load(Relaxed) == TAKEN
     }
 }
 
@@ -210,19 +197,29 @@ extern "C-unwind" fn lock<L: Algorithm>(mutex: &Mutex) -> c_int {
 #[inline(never)]
 extern "C-unwind" fn lock_contended<L: Algorithm>(mutex: &Mutex, _unused: u64) -> c_int {
     counters::add(Event::MutexContended);
-    if !may_wait(mutex) {
+    let me = choice::stamp();
+    if !mutex.stamp.enter(me, &Word::<L>::of(mutex)) {
         return poll_until::<L>(mutex, None);
     }
     longest::enter();
     if gate::is_for_me() {
         longest::halts();
-        gate::wait(mutex, None, try_lock_in_child::<L>);
+        gate::wait(mutex, None, try_lock_in_child::<L>, me);
     } else {
         lock_of::<L>(mutex).lock();
         hold::<L>(mutex);
     }
     longest::leave();
+    leave(mutex, me);
     0
+}
+
+/// Ends a wait that was begun as a thread of that process. After a fork by a signal handler, it is
+/// another.
+fn leave(mutex: &Mutex, me: Whose) {
+    if me == choice::stamp() {
+        mutex.stamp.leave(me);
+    }
 }
 
 extern "C" fn try_lock<L: Algorithm>(mutex: &Mutex) -> c_int {
@@ -239,18 +236,21 @@ extern "C-unwind" fn lock_until<L: Algorithm>(mutex: &Mutex, deadline_ns: u64) -
 }
 
 extern "C-unwind" fn wait_until<L: Algorithm>(mutex: &Mutex, deadline_ns: u64) -> c_int {
-    if !may_wait(mutex) {
+    let me = choice::stamp();
+    if !mutex.stamp.enter(me, &Word::<L>::of(mutex)) {
         return poll_until::<L>(mutex, Some(deadline_ns));
     }
-    if !L::CAN_GIVE_UP || gate::is_for_me() {
-        let has_it = gate::wait(mutex, Some(deadline_ns), try_lock_in_child::<L>);
-        return if has_it { 0 } else { ETIMEDOUT };
-    }
-    if lock_of::<L>(mutex).lock_until(deadline_ns) {
-        hold::<L>(mutex);
-        return 0;
-    }
-    ETIMEDOUT
+    let has_it = if !L::CAN_GIVE_UP || gate::is_for_me() {
+        gate::wait(mutex, Some(deadline_ns), try_lock_in_child::<L>, me)
+    } else {
+        let has_it = lock_of::<L>(mutex).lock_until(deadline_ns);
+        if has_it {
+            hold::<L>(mutex);
+        }
+        has_it
+    };
+    leave(mutex, me);
+    if has_it { 0 } else { ETIMEDOUT }
 }
 
 /// # Safety
@@ -259,7 +259,7 @@ unsafe extern "C" fn unlock<L: Algorithm>(mutex: &Mutex) -> c_int {
     let lock = lock_of::<L>(mutex);
     let is_held = mutex.let_go() || lock.is_taken_unrecorded(mutex);
     // SAFETY: the caller's.
-    if is_held && unsafe { lock.release(mutex) } {
+    if is_held && (gate::hand_over(mutex) || unsafe { lock.release(mutex) }) {
         return 0;
     }
     misuse::notice(Misuse::UnlockOfFree)
@@ -279,29 +279,6 @@ extern "C" fn try_lock_in_child<L: Algorithm>(mutex: &Mutex) -> c_int {
 extern "C-unwind" fn lock_until_in_child<L: Algorithm>(mutex: &Mutex, deadline_ns: u64) -> c_int {
     adopt::<L>(mutex);
     lock_until::<L>(mutex, deadline_ns)
-}
-
-/// Whether threads of this process may wait in the queue of the mutex, or at its gate (I2). The
-/// kernel is asked only where another process is stamped.
-fn may_wait(mutex: &Mutex) -> bool {
-    let process = choice::process();
-    loop {
-        let stamp = mutex.stamp.load(Relaxed);
-        if stamp & !LOOKED_AT == process {
-            return true;
-        }
-        // An ancestor's, in memory of this process alone; or left by a program that copies mutexes.
-        if stamp != 0 && !is_private(mutex) {
-            return false;
-        }
-        if mutex.stamp.compare_exchange(stamp, process, Relaxed, Relaxed).is_ok() {
-            return true;
-        }
-    }
-}
-
-fn is_private(mutex: &Mutex) -> bool {
-    maps::is_private((&raw const *mutex).addr())
 }
 
 /// Takes the lock of a mutex that processes share without having said so, outside its queue. No
@@ -327,64 +304,40 @@ unsafe extern "C" fn unlock_in_child<L: Algorithm>(mutex: &Mutex) -> c_int {
     unsafe { unlock::<L>(mutex) }
 }
 
-/// Cleans a word of the traces of vanished threads, if its stamp is foreign (I3).
+/// Cleans a word of the traces of vanished threads, if there are any.
 #[inline]
 fn adopt<L: Algorithm>(mutex: &Mutex) {
-    let process = choice::process();
-    // ORDERING: Acquire ← the Release in `clean`; a thread that sees the stamp sees the cleaned
-    // word.
-    if !is_clean(mutex.stamp.load(Acquire), process) {
-        clean::<L>(mutex, process);
+    mutex.stamp.adopt(choice::stamp(), &Word::<L>::of(mutex));
+}
+
+/// A mutex whose word is such a lock.
+struct Word<'a, L>(&'a Mutex, PhantomData<L>);
+
+impl<'a, L> Word<'a, L> {
+    fn of(mutex: &'a Mutex) -> Self {
+        Self(mutex, PhantomData)
     }
 }
 
-/// Whether a word with this stamp has no traces of threads that this process does not have, or is
-/// not to be cleaned.
-#[inline]
-fn is_clean(stamp: u32, process: u32) -> bool {
-    stamp == process || stamp == 0 || stamp & LOOKED_AT != 0
-}
+impl<L: Algorithm> Stamped for Word<'_, L> {
+    fn is_private(&self) -> bool {
+        maps::is_private((&raw const *self.0).addr())
+    }
 
-/// Whether the word is that of a lock without waiters, free or held by a thread on record.
-fn has_no_traces<L: Algorithm>(mutex: &Mutex) -> bool {
-    let locked = L::NEW;
-    locked.lock();
-    // SAFETY: L has the size of the word (`lock_of`).
-    let locked = unsafe { core::mem::transmute_copy::<L, u32>(&locked) };
-    let word = mutex.word.load(Relaxed);
-    let is_plain = if mutex.is_held() { word == locked } else { word == 0 };
-    is_plain && mutex.gate.load(Relaxed) == 0
-}
-
-#[cold]
-#[inline(never)]
-fn clean<L: Algorithm>(mutex: &Mutex, process: u32) {
-    let mut poll = Poll::new();
-    loop {
-        // ORDERING: Acquire ← the Release below.
-        let stamp = mutex.stamp.load(Acquire);
-        if is_clean(stamp, process) {
-            return;
+    fn clean(&self) {
+        let (mutex, lock) = (self.0, L::NEW);
+        mutex.ticket.store(0, Relaxed);
+        if mutex.is_held() {
+            lock.lock();
+            lock.note_taken(mutex);
         }
-        if stamp == process | CLEANING {
-            poll.sleep();
-        } else if has_no_traces::<L>(mutex) || !is_private(mutex) {
-            let _ = mutex.stamp.compare_exchange(stamp, stamp | LOOKED_AT, Relaxed, Relaxed);
-        } else if mutex.stamp.compare_exchange(stamp, process | CLEANING, Relaxed, Relaxed).is_ok()
-        {
-            break;
-        }
+        mutex.gate.store(0, Relaxed);
+        // SAFETY: L has the size of the word and needs no greater alignment (`lock_of`). No other
+        // thread in this process touches the word before the stamp says that it is clean.
+        unsafe { (&raw const mutex.word).cast_mut().cast::<L>().write(lock) };
     }
-    let lock = L::NEW;
-    mutex.ticket.store(0, Relaxed);
-    if mutex.is_held() {
-        lock.lock();
-        lock.note_taken(mutex);
+
+    fn pause(&self) {
+        Poll::new().sleep();
     }
-    mutex.gate.store(0, Relaxed);
-    // SAFETY: L has the size of the word and needs no greater alignment (`lock_of`). No other
-    // thread in this process touches the word before it is stamped.
-    unsafe { (&raw const mutex.word).cast_mut().cast::<L>().write(lock) };
-    // ORDERING: Release → the Acquires above and in `adopt`; publishes the cleaned word.
-    mutex.stamp.store(process, Release);
 }

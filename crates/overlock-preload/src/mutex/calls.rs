@@ -6,12 +6,12 @@ use core::sync::atomic::Ordering::Relaxed;
 use libc::{EAGAIN, EBUSY, EDEADLK, EINVAL, EPERM, c_int, clockid_t, timespec};
 use overlock::platform::maps;
 
-use super::{ELISION, GATED, Mutex};
+use super::{ELISION, Mutex};
 use crate::clock::{self, Deadline};
 use crate::counters::{self, Event};
 use crate::identity::{identity, is_ancestors};
 use crate::tables::operations;
-use crate::{choice, gate, real};
+use crate::{choice, real};
 
 /// What a mutex does when its owner locks it again, or another thread unlocks it.
 enum Kind {
@@ -33,7 +33,7 @@ impl Mutex {
     }
 
     fn kind(&self) -> Kind {
-        match self.kind.load(Relaxed) & !(ELISION | GATED) {
+        match self.kind.load(Relaxed) & !ELISION {
             _ if choice::is_none() => Kind::Libc,
             0 | 3 => Kind::Normal,
             1 => Kind::Recursive,
@@ -49,7 +49,7 @@ impl Mutex {
 
     /// Returns whether the library's own locks could take this mutex over.
     fn is_replaceable(&self) -> bool {
-        self.kind.load(Relaxed) & !(ELISION | GATED) <= 3
+        self.kind.load(Relaxed) & !ELISION <= 3
     }
 
     /// Returns whether the caller holds this mutex, as far as its type can tell.
@@ -121,13 +121,7 @@ pub(crate) fn try_lock(mutex: &Mutex) -> c_int {
 /// `pthread_mutex_unlock`.
 #[inline(always)]
 pub(crate) fn unlock(mutex: &Mutex) -> c_int {
-    if mutex.is_normal() {
-        // SAFETY: the program asserts that it holds the mutex; a normal mutex trusts it, as POSIX
-        // allows.
-        unsafe { (operations().unlock)(mutex) }
-    } else {
-        unlock_by_kind(mutex)
-    }
+    if mutex.is_normal() { release(mutex) } else { unlock_by_kind(mutex) }
 }
 
 #[inline(never)]
@@ -182,16 +176,9 @@ pub(crate) extern "C" fn unlock_by_kind(mutex: &Mutex) -> c_int {
     release(mutex)
 }
 
-/// Releases one of the program's mutexes, by the gate or by the lock. The caller is the owner, or
-/// claims to be in the case of a normal mutex.
+/// Releases one of the program's mutexes. The caller is the owner, or claims to be in the case of a
+/// normal mutex.
 pub(crate) fn release(mutex: &Mutex) -> c_int {
-    if mutex.gate.load(Relaxed) != 0 && mutex.let_go() {
-        if gate::hand_over(mutex) {
-            return 0;
-        }
-        // The waiters at the gate have gone.
-        mutex.hold();
-    }
     // SAFETY: the caller's.
     unsafe { (operations().unlock)(mutex) }
 }

@@ -13,40 +13,9 @@
 //! * I2: `free` may be wrong for a time. Too high, it costs a search; too low, it hides numbers
 //!   until the next sweep, which counts anew.
 
-use core::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// An atomic cell: real memory, or a model checker's.
-pub(crate) trait Cell<T> {
-    /// Reads the value.
-    fn load(&self, order: Ordering) -> T;
-    /// Writes a value.
-    fn store(&self, value: T, order: Ordering);
-    /// Replaces `current` by `new`, or returns the other value that it found.
-    fn compare_exchange(&self, current: T, new: T, success: Ordering) -> Result<T, T>;
-}
-
-/// Implements [`Cell`] by atomic types that have the methods of `core`'s.
-macro_rules! cells {
-    ($($int:ty => $cell:ty),*) => {$(
-        impl Cell<$int> for $cell {
-            fn load(&self, order: Ordering) -> $int {
-                self.load(order)
-            }
-            fn store(&self, value: $int, order: Ordering) {
-                self.store(value, order);
-            }
-            fn compare_exchange(
-                &self,
-                current: $int,
-                new: $int,
-                success: Ordering,
-            ) -> Result<$int, $int> {
-                self.compare_exchange(current, new, success, Relaxed)
-            }
-        }
-    )*};
-}
-pub(crate) use cells;
+use crate::cell::Cell;
 
 /// See the [module documentation](self).
 pub(crate) struct Table<'a, N, O> {

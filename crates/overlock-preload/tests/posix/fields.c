@@ -116,6 +116,82 @@ CASE(the_holder_is_there_in_a_child_too)
 static pthread_mutex_t contended = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int started;
 
+static void *lock_it(void *argument)
+{
+	EQ(pthread_mutex_lock(argument), 0);
+	EQ(pthread_mutex_unlock(argument), 0);
+	return NULL;
+}
+
+/* A thread that can be cancelled at any instruction waits in a way of its own. */
+static void *lock_it_cancellably(void *argument)
+{
+	EQ(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL), 0);
+	return lock_it(argument);
+}
+
+static void *give_up(void *argument)
+{
+	struct timespec at = in_ms(CLOCK_REALTIME, 5);
+
+	EQ(pthread_mutex_timedlock(argument, &at), ETIMEDOUT);
+	return NULL;
+}
+
+static void *wait_for_a_condition(void *argument)
+{
+	pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+	struct timespec at = in_ms(CLOCK_REALTIME, 5);
+
+	EQ(pthread_mutex_lock(argument), 0);
+	EQ(pthread_cond_timedwait(&cond, argument, &at), ETIMEDOUT);
+	EQ(pthread_mutex_unlock(argument), 0);
+	return NULL;
+}
+
+static void expect_new(const pthread_mutex_t *mutex, const pthread_mutex_t *new)
+{
+	CHECK(memcmp(mutex, new, sizeof *mutex) == 0);
+}
+
+/* Programs compare the bytes to learn whether a mutex is in use. */
+CASE(a_mutex_that_is_free_again_has_the_bytes_of_a_new_one)
+{
+	void *(*const uses[])(void *) = { hold_elsewhere, lock_it_cancellably, give_up, wait_for_a_condition, lock_it };
+
+	for_each_type(type) {
+		pthread_mutex_t mutex, new = new_mutex(type);
+
+		/* libc keeps there how long to spin. */
+		if (type == PTHREAD_MUTEX_ADAPTIVE_NP && !is_overlock())
+			continue;
+		memcpy(&mutex, &new, sizeof mutex);
+		for (int round = 0; round < 6; round++) {
+			pthread_t threads[10];
+			pid_t child;
+
+			EQ(pthread_mutex_lock(&mutex), 0);
+			EQ(pthread_mutex_unlock(&mutex), 0);
+			expect_new(&mutex, &new);
+			EQ(pthread_mutex_lock(&mutex), 0);
+			for (int i = 0; i < 10; i++)
+				threads[i] = start(uses[(round + i) % (round < 3 ? 5 : 2)], &mutex);
+			pause_ms(20);
+			child = is_overlock() ? fork() : -1;
+			EQ(pthread_mutex_unlock(&mutex), 0);
+			if (child == 0) {
+				expect_new(&mutex, &new);
+				_exit(0);
+			}
+			for (int i = 0; i < 10; i++)
+				join(threads[i]);
+			expect_new(&mutex, &new);
+			if (child > 0)
+				expect_success(child);
+		}
+	}
+}
+
 static void *wait_for_it(void *argument)
 {
 	started++;

@@ -3,12 +3,15 @@
 //! provides them.
 
 mod barrier;
+#[path = "../../src/cell.rs"]
+mod cell;
 mod differential;
 mod interposed;
 mod known_bad;
 mod library;
 mod numbers;
 mod posix;
+mod stamp;
 mod suites;
 mod support;
 mod users;

@@ -8,12 +8,14 @@ use std::sync::atomic::Ordering::{self, Relaxed};
 use loom::sync::atomic::{AtomicU32, AtomicU64};
 use loom::thread;
 
+use crate::cell::{Cell, cells};
+
 #[path = "../../src/numbers/table.rs"]
 mod table;
 
-use table::{Cell, Table};
+use table::Table;
 
-table::cells!(u32 => AtomicU32, u64 => AtomicU64);
+cells!(u32 => AtomicU32, u64 => AtomicU64);
 
 /// A cell in which the last of two owners wins.
 struct Careless(AtomicU64);
