@@ -15,6 +15,7 @@ mod roots;
 mod spin;
 mod suites;
 mod targets;
+mod test;
 mod tidy;
 mod weak;
 
@@ -45,6 +46,8 @@ cargo xtask COMMAND
   targets  check what is promised of other machines (32 bits, kernels, Android), and of programs
            with two versions of the crate, or with it in a shared library; [--install] adds the
            targets that the toolchain lacks; skips visibly
+  test     run all tests of this workspace; the last line counts what was skipped, and says what
+           would bring it
   tidy     check the rules of STYLE.md that a program can check (also a test)
   verify   run the long checks: models with one preemption more, every ordering, more rounds of the
            preload library's suites, and six hours of torture for all that can be tortured;
@@ -77,6 +80,7 @@ fn main() -> ExitCode {
         ["results", ref files @ ..] if !files.is_empty() => results::write(&root(), files),
         ["targets"] => targets::check(false),
         ["targets", "--install"] => targets::check(true),
+        ["test"] => test::check(),
         ["tidy"] => tidy(),
         ["verify"] => verify("6h"),
         ["verify", "--for", time] => verify(time),

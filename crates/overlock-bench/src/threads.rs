@@ -27,6 +27,6 @@ pub use neighbours::{NEIGHBOUR, compute};
 pub use run::RunSpec;
 pub use sample::spacing;
 pub use steps::Mix;
-pub use subjects::{Entry, FLOOR, Origin, find, offered};
+pub use subjects::{Entry, FLOOR, find, offered};
 pub use work::{DRIFT_LIMIT, Work};
 pub use world::Threads;

@@ -6,33 +6,23 @@
 //! the file is not a library. In all these cases the program would run with its own locks and the
 //! figures would mean nothing. The loader of a C library other than glibc can't load the library.
 //!
-//! Source: ELF-64 object file format 1.5; ld.so(8), "Secure-execution mode"; execve(2) on `#!`.
+//! Source: ld.so(8), "Secure-execution mode"; execve(2) on `#!`.
 
 use crate::kinds;
 use anyhow::{Context, Result, bail};
 use memchr::memmem;
+use object::elf::{ELFCLASS64, ET_DYN, FileHeader64};
+use object::read::elf::{FileHeader as _, ProgramHeader as _};
+use object::{Endianness, ReadCache};
 use std::error::Error;
 use std::ffi::{CString, OsStr};
 use std::fmt::{self, Display, Formatter};
 use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom};
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
-
-/// Program header type of the path of the dynamic loader.
-const PT_INTERP: u32 = 3;
-/// File type of a shared library.
-const ET_DYN: u8 = 3;
-/// Length of an ELF-64 file header.
-const HEADER_LEN: usize = 64;
-/// Length of an ELF-64 program header.
-const PROGRAM_HEADER_LEN: usize = 56;
-/// Length of the longest path that the kernel takes.
-const PATH_MAX: u64 = 4096;
-/// The most program headers of any sane program; more means a damaged file.
-const HEADERS_MAX: u64 = 1024;
 
 const SET_UID: u32 = 0o4000;
 const SET_GID: u32 = 0o2000;
@@ -92,13 +82,13 @@ pub fn refuse(path: &Path) -> Result<()> {
     if !head.starts_with(b"\x7fELF") {
         bail!("{} is neither an ELF program nor a script with a #! line", path.display());
     }
-    if head.len() < HEADER_LEN || head[4] != 2 {
+    if head.get(4) != Some(&ELFCLASS64.0) {
         bail!(
             "{} is not a 64-bit program, so the 64-bit preload library can't be loaded into it",
             path.display()
         );
     }
-    match loader(&mut file, &head).with_context(|| format!("can't read {}", path.display()))? {
+    match loader(&file).with_context(|| format!("can't read {}", path.display()))? {
         None if kinds::is_go(path) => bail!(Foreign(format!(
             "{} is a Go program, statically linked: no lock can be preloaded into it, and linked \
              dynamically it would still use the locks of Go's runtime, which are no pthread locks",
@@ -123,14 +113,12 @@ pub fn refuse(path: &Path) -> Result<()> {
 /// Refuses the file at `path`, with a reason, if it isn't the preload library that was built with
 /// this command. Returns whether it is a build for debugging.
 pub(crate) fn refuse_library(path: &Path) -> Result<bool> {
-    let mut head = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(64).read_to_end(&mut head));
-    read.with_context(|| format!("can't read {}", path.display()))?;
-    let is_shared_object = head.len() == HEADER_LEN && head[16..18].contains(&ET_DYN);
-    if !head.starts_with(b"\x7fELF\x02") || !is_shared_object {
+    let bytes = fs::read(path).with_context(|| format!("can't read {}", path.display()))?;
+    let kind =
+        FileHeader64::<Endianness>::parse(&*bytes).and_then(|of| Ok(of.e_type(of.endian()?)));
+    if kind != Ok(ET_DYN) {
         bail!("{} is not a 64-bit shared library: nothing would be preloaded", path.display());
     }
-    let bytes = fs::read(path).with_context(|| format!("can't read {}", path.display()))?;
     let Some(mark) = library_mark(&bytes) else {
         bail!("{} is a library, but not Overlock's: no lock would change", path.display())
     };
@@ -208,28 +196,14 @@ fn refuse_interpreter(script: &Path, line: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Searches the program headers for the path of the loader.
-fn loader(file: &mut File, head: &[u8]) -> Result<Option<Vec<u8>>> {
-    let little = head[5] == 1;
-    let number = |bytes: &[u8]| {
-        let join = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
-        if little { bytes.iter().rev().fold(0, join) } else { bytes.iter().fold(0, join) }
-    };
-    let (offset, size, count) =
-        (number(&head[32..40]), number(&head[54..56]), number(&head[56..58]));
-    if count > HEADERS_MAX || (count > 0 && size < PROGRAM_HEADER_LEN as u64) {
-        bail!("its ELF header is damaged");
-    }
-    for index in 0..count {
-        let mut header = [0; PROGRAM_HEADER_LEN];
-        file.seek(SeekFrom::Start(offset.saturating_add(index * size)))?;
-        file.read_exact(&mut header)?;
-        if number(&header[..4]) == u64::from(PT_INTERP) {
-            let mut path = Vec::new();
-            file.seek(SeekFrom::Start(number(&header[8..16])))?;
-            file.take(number(&header[32..40]).min(PATH_MAX)).read_to_end(&mut path)?;
-            path.truncate(path.iter().position(|byte| *byte == 0).unwrap_or(path.len()));
-            return Ok(Some(path));
+/// Returns the path of the loader that the program names, if it names one.
+fn loader(file: &File) -> object::Result<Option<Vec<u8>>> {
+    let data = &ReadCache::new(file);
+    let header = FileHeader64::<Endianness>::parse(data)?;
+    let endian = header.endian()?;
+    for part in header.program_headers(endian, data)? {
+        if let Some(path) = part.interpreter(endian, data)? {
+            return Ok(Some(path.to_vec()));
         }
     }
     Ok(None)

@@ -32,7 +32,7 @@ pub use kinds::seen_in;
 pub use launch::{Ended, Orphan, orphans, reap_orphans, start};
 pub use library::{Library, Unpacked, preload_list};
 pub use locks::{LIBC, LOCKS, NONE, known};
-pub use others::{Background, Watch};
+pub use others::{Background, Process, Watch, processes};
 pub use starter::{Launch, obey_as_starter};
 pub use target::Target;
 pub use trial::{Good, Rules, Trial};

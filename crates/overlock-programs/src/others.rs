@@ -23,16 +23,25 @@ const LAST: Duration = Duration::from_secs(2);
 /// How many words of scripts are looked at.
 const MOST_WORDS: usize = 500;
 
+/// What the kernel tells of a process.
 #[derive(Debug)]
-pub(crate) struct Process {
-    pub(crate) pid: i32,
-    pub(crate) name: String,
-    pub(crate) is_zombie: bool,
-    pub(crate) parent: i32,
-    pub(crate) group: i32,
+pub struct Process {
+    pub pid: i32,
+    pub name: String,
+    /// Whether it has ended, and waits to be reaped.
+    pub is_zombie: bool,
+    pub parent: i32,
+    pub group: i32,
 }
 
 impl Process {
+    /// Returns the process with this number, if there is one.
+    pub fn of(pid: i32) -> Option<Self> {
+        // The name of a process may be no text.
+        let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        Self::parse(&String::from_utf8_lossy(&stat))
+    }
+
     /// Parses `PID (NAME) STATE PARENT GROUP ..`. The name can contain anything.
     fn parse(stat: &str) -> Option<Self> {
         let (pid, rest) = stat.split_once(" (")?;
@@ -45,16 +54,11 @@ impl Process {
     }
 }
 
-pub(crate) fn processes() -> Vec<Process> {
+/// Returns all processes.
+pub fn processes() -> Vec<Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let stats = entries.filter_map(|entry| {
-        let name = entry.file_name();
-        name.to_str()?.parse::<i32>().ok()?;
-        // The name of a process may be no text.
-        let stat = fs::read(entry.path().join("stat")).ok()?;
-        Process::parse(&String::from_utf8_lossy(&stat))
-    });
-    stats.collect()
+    let all = entries.filter_map(|entry| Process::of(entry.file_name().to_str()?.parse().ok()?));
+    all.collect()
 }
 
 /// Watches the processes of one program.

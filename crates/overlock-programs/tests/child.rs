@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do children end when they should, with all that they have started, and never before?
 
-use overlock_programs::{Bond, Child, Finished, finish};
+use overlock_programs::{Bond, Child, Finished, Process, finish};
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
@@ -29,8 +29,7 @@ fn ready(script: &str) -> (Child, String) {
 
 /// Whether a process runs, as opposed to one that waits to be reaped by whoever inherited it.
 fn runs(pid: &str) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
+    Process::of(pid.parse().unwrap()).is_some_and(|process| !process.is_zombie)
 }
 
 /// Waits for what must come: a test that fails here hangs for a minute first.

@@ -27,6 +27,23 @@ pub const THREADS: &View = &[
     "CPU/op",
     "neighbours",
 ];
+/// What a page shows, each with its ends below it.
+pub const PAGE: &View = &[
+    "of baseline",
+    "ops/s",
+    "of 1x",
+    "of best",
+    "of report",
+    "p50",
+    "p99",
+    "p99.9",
+    "longest",
+    "stall",
+    "average",
+    "Jain",
+    "read",
+    "CPU/s",
+];
 /// Where the time of a lock went.
 pub const LOCK_TIME: &View = &[
     "held",
@@ -154,11 +171,13 @@ mod tests {
     fn names_are_unique_and_views_have_only_columns_that_exist() {
         let names: BTreeSet<&str> = COLUMNS.iter().map(|column| column.name).collect();
         assert_eq!(names.len(), COLUMNS.len());
-        let views =
-            [THREADS, LOCK_TIME, THREAD_TIME, VCPUS, FAIRNESS, YIELDS, TIMER, IMAGE, IMAGE_WAITS];
-        for name in views.into_iter().flatten() {
+        let views = SECTIONS.iter().flat_map(|(_, views)| *views).chain([&PAGE]);
+        for name in views.flat_map(|view| view.iter()) {
             assert!(names.contains(name), "{name}");
         }
+        let ends = |name| Column::named(name).and_then(Column::ends).map(|of| of.map(|of| of.name));
+        assert_eq!(ends("of best"), Some(["of best low", "of best high"]));
+        assert_eq!((ends("average"), ends("p50")), (Some(["least", "most"]), None));
     }
 
     #[test]

@@ -4,32 +4,122 @@
 use crate::stats::unique;
 use crate::{Error, Task};
 
-/// The names of all locks, as they are built. Those that begin with `native` never wait: they know
-/// nothing of being virtual.
-pub const LOCKS: [&str; 8] = [
-    "test-and-set",
-    "ticket",
-    "queued",
-    "hybrid",
-    "native-test-and-set",
-    "native-ticket",
-    "native-queued",
-    "native-hybrid",
+/// Where a lock exists, and why.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// Ours, on vCPUs and, as far as threads have an entry for it, there. Those that begin with
+    /// `native` never wait: they know nothing of being virtual.
+    Ours,
+    /// S3's subject as it was before S3, for comparison: the paravirtual queue locks with all their
+    /// read-modify-writes sequentially consistent. They are used only when asked for by name.
+    Comparator,
+    /// The locks of S1, S3 and S4 as they were published, and S3's before S3: those of the program
+    /// `overlock-papers`. They serve a limited number of vCPUs.
+    Published,
+    /// Our read-write locks: where threads are, and on simulated hosts.
+    ReadWrite,
+    /// Read-write locks as others have described them: with a queue, as Linux's, and a count
+    /// without one. They exist on simulated hosts.
+    ReadWritePeer,
+    /// Locks that others have written, as users would take them instead of ours, where threads are.
+    Peer,
+    /// The spin lock of Linux's kernel, as it finds itself under its host, and told not to wait.
+    /// It exists where Linux is a guest, and is used only when asked for by name.
+    Linux,
+    /// No lock, but the most that one could do: see [`HAND_OVER`].
+    Limit,
+    /// Deliberately broken ones: they prove that what measures also notices. Used only when asked
+    /// for by name.
+    Broken,
+}
+
+/// What a lock can do or promises, beyond mutual exclusion.
+#[derive(Clone, Copy, PartialEq)]
+enum Promise {
+    /// The group `main` has it: ours that halt, and the peers that are best somewhere.
+    Main,
+    /// It comes with a condition variable.
+    Conditions,
+    /// It bounds how many others, or how much time, can go before a waiter, so that no thread waits
+    /// for ever, whatever the others do.
+    Bounded,
+    /// It serves its waiters in order.
+    InOrder,
+}
+
+use Kind::{Broken, Comparator, Limit, Linux, Ours, Peer, Published, ReadWrite, ReadWritePeer};
+use Promise::{Bounded, Conditions, InOrder, Main};
+
+/// Every lock, and what it promises: nothing else says so. What an algorithm promises holds for all
+/// its builds.
+const REGISTRY: [(&str, Kind, &[Promise]); 36] = [
+    ("test-and-set", Ours, &[Conditions]),
+    ("ticket", Ours, &[Main, Conditions, Bounded, InOrder]),
+    ("queued", Ours, &[Main, Conditions, Bounded, InOrder]),
+    ("hybrid", Ours, &[Main, Conditions, Bounded]),
+    ("native-test-and-set", Ours, &[]),
+    ("native-ticket", Ours, &[]),
+    ("native-queued", Ours, &[]),
+    ("native-hybrid", Ours, &[]),
+    ("sequential-queued", Comparator, &[]),
+    ("sequential-hybrid", Comparator, &[]),
+    ("published-ticket", Published, &[]),
+    ("published-queued", Published, &[]),
+    ("published-queued-full", Published, &[Bounded, InOrder]),
+    ("published-hybrid", Published, &[]),
+    ("published-unfair", Published, &[]),
+    ("rwlock", ReadWrite, &[Main, Bounded]),
+    ("queue-rwlock", ReadWritePeer, &[]),
+    ("counting-rwlock", ReadWritePeer, &[]),
+    ("std", Peer, &[Main, Conditions]),
+    ("parking-lot", Peer, &[Main, Conditions, Bounded]),
+    ("parking-lot-fair", Peer, &[Bounded]),
+    ("pthread", Peer, &[Main, Conditions]),
+    ("pthread-adaptive", Peer, &[]),
+    ("pthread-spin", Peer, &[]),
+    ("spin-ticket", Peer, &[Bounded]),
+    ("yield", Peer, &[Main]),
+    ("std-rwlock", Peer, &[Main]),
+    ("parking-lot-rwlock", Peer, &[Main, Bounded]),
+    ("pthread-rwlock", Peer, &[Main]),
+    ("linux", Linux, &[]),
+    ("linux-nopvspin", Linux, &[]),
+    (HAND_OVER, Limit, &[Bounded]),
+    ("broken-noop", Broken, &[]),
+    ("broken-favourite", Broken, &[]),
+    ("broken-reads", Broken, &[]),
+    ("broken-notify", Broken, &[]),
 ];
 
-/// S3's subject as it was before S3, for comparison: the paravirtual queue locks with all their
-/// read-modify-writes sequentially consistent. They are used only when asked for by name.
-pub const COMPARATORS: [&str; 2] = ["sequential-queued", "sequential-hybrid"];
+const fn count(kind: Kind) -> usize {
+    let (mut count, mut at) = (0, 0);
+    while at < REGISTRY.len() {
+        count += (REGISTRY[at].1 as u8 == kind as u8) as usize;
+        at += 1;
+    }
+    count
+}
 
-/// The locks of S1, S3 and S4 as they were published, for comparison, and S3's before S3: those of
-/// the program `overlock-papers`. They serve a limited number of vCPUs.
-pub const PUBLISHED: [&str; 5] = [
-    "published-ticket",
-    "published-queued",
-    "published-queued-full",
-    "published-hybrid",
-    "published-unfair",
-];
+const fn names<const N: usize>(kind: Kind) -> [&'static str; N] {
+    let (mut names, mut count, mut at) = ([""; N], 0, 0);
+    while at < REGISTRY.len() {
+        if REGISTRY[at].1 as u8 == kind as u8 {
+            names[count] = REGISTRY[at].0;
+            count += 1;
+        }
+        at += 1;
+    }
+    names
+}
+
+pub const LOCKS: [&str; count(Ours)] = names(Ours);
+pub const COMPARATORS: [&str; count(Comparator)] = names(Comparator);
+pub const PUBLISHED: [&str; count(Published)] = names(Published);
+pub const READ_WRITE: [&str; count(ReadWrite)] = names(ReadWrite);
+pub const READ_WRITE_PEERS: [&str; count(ReadWritePeer)] = names(ReadWritePeer);
+pub const PEERS: [&str; count(Peer)] = names(Peer);
+pub const LINUX: [&str; count(Linux)] = names(Linux);
+pub const BROKEN: [&str; count(Broken)] = names(Broken);
 
 /// Takes the place of a lock's name to show the best that a lock of strict order could do: vCPUs
 /// pass a token round, and each hand-over takes one critical section, one kick and one halt.
@@ -37,56 +127,13 @@ pub const PUBLISHED: [&str; 5] = [
 /// The rest of a profile is left out: the work between critical sections would hide the limit.
 pub const HAND_OVER: &str = "hand-over";
 
-/// Our read-write locks: with readers that share no cache line, and with a count of readers. They
-/// exist where threads are, and on simulated hosts.
-pub const READ_WRITE: [&str; 1] = ["rwlock"];
+fn find(name: &str) -> Option<(&'static str, Kind, &'static [Promise])> {
+    REGISTRY.into_iter().find(|(known, ..)| *known == name)
+}
 
-/// Read-write locks as others have described them: with a queue, as Linux's, and a count without
-/// one. They exist on simulated hosts.
-pub const READ_WRITE_PEERS: [&str; 2] = ["queue-rwlock", "counting-rwlock"];
-
-/// Locks that others have written, as users would take them instead of ours. They exist where
-/// threads are.
-pub const PEERS: [&str; 11] = [
-    "std",
-    "parking-lot",
-    "parking-lot-fair",
-    "pthread",
-    "pthread-adaptive",
-    "pthread-spin",
-    "spin-ticket",
-    "yield",
-    "std-rwlock",
-    "parking-lot-rwlock",
-    "pthread-rwlock",
-];
-
-/// The spin lock of Linux's kernel, as it finds itself under its host, and told not to wait. It
-/// exists where Linux is a guest, and is used only when asked for by name.
-pub const LINUX: [&str; 2] = ["linux", "linux-nopvspin"];
-
-/// What the group `main` means: ours that halt, and the peers that are best somewhere.
-const MAIN: [&str; 11] = [
-    "hybrid",
-    "queued",
-    "ticket",
-    "std",
-    "parking-lot",
-    "pthread",
-    "yield",
-    "rwlock",
-    "std-rwlock",
-    "parking-lot-rwlock",
-    "pthread-rwlock",
-];
-
-/// Those that come with a condition variable.
-const CONDITIONS: [&str; 7] =
-    ["hybrid", "queued", "ticket", "test-and-set", "std", "parking-lot", "pthread"];
-
-/// Deliberately broken ones: they prove that what measures also notices. Used only when asked for
-/// by name.
-pub const BROKEN: [&str; 4] = ["broken-noop", "broken-favourite", "broken-reads", "broken-notify"];
+fn promises(name: &str, promise: Promise) -> bool {
+    find(name).is_some_and(|(.., all)| all.contains(&promise))
+}
 
 const NATIVE: &str = "native-";
 const AS_PUBLISHED: &str = "published-";
@@ -115,44 +162,31 @@ pub enum Build {
 pub struct Lock {
     /// The name as typed, and as it appears in the records.
     pub name: String,
-    /// As in [`LOCKS`], [`COMPARATORS`], [`PUBLISHED`], [`PEERS`], [`LINUX`], [`BROKEN`], or
-    /// [`HAND_OVER`].
+    /// As in the registry.
     pub built: &'static str,
     /// Whether it can wait instead of spinning.
     pub paravirtual: bool,
 }
 
 impl Lock {
-    /// The lock with this name: one of [`LOCKS`] or [`PUBLISHED`], a paravirtual one of them
-    /// followed by `-off`, one of [`COMPARATORS`], [`HAND_OVER`], one of [`PEERS`], of [`LINUX`] or
-    /// of [`BROKEN`].
+    /// The lock with this name; one that may halt can be followed by `-off`.
     pub fn named(name: &str) -> Option<Self> {
-        let find = |among: &[&'static str], name: &str| {
-            among.iter().find(|&&known| known == name).copied()
-        };
         if name == "none" {
             return Some(Self::none());
         }
-        if let Some(built) = find(&LINUX, name) {
-            return Some(Self { name: name.to_owned(), built, paravirtual: built == LINUX[0] });
+        let base = name.strip_suffix(OFF);
+        let (built, kind, _) = find(base.unwrap_or(name))?;
+        let is_native = built.starts_with(NATIVE);
+        if base.is_some() && (is_native || !matches!(kind, Ours | Published)) {
+            return None;
         }
-        if let Some(built) = find(&READ_WRITE, name) {
-            return Some(Self { name: name.to_owned(), built, paravirtual: true });
-        }
-        let peer = find(&PEERS, name).or_else(|| find(&READ_WRITE_PEERS, name));
-        if let Some(built) = peer.or_else(|| find(&BROKEN, name)) {
-            return Some(Self { name: name.to_owned(), built, paravirtual: false });
-        }
-        let lock = |name| find(&LOCKS, name).or_else(|| find(&PUBLISHED, name));
-        let (built, paravirtual) = match name.strip_suffix(OFF) {
-            Some(base) if !base.starts_with(NATIVE) => (lock(base)?, false),
-            Some(_) => return None,
-            None => {
-                let other = || find(&COMPARATORS, name).or_else(|| find(&[HAND_OVER], name));
-                (lock(name).or_else(other)?, !name.starts_with(NATIVE))
-            }
+        let can_halt = match kind {
+            Ours | Comparator | Published => !is_native,
+            ReadWrite | Limit => true,
+            Linux => built == LINUX[0],
+            Peer | ReadWritePeer | Broken => false,
         };
-        Some(Self { name: name.to_owned(), built, paravirtual })
+        Some(Self { name: name.to_owned(), built, paravirtual: base.is_none() && can_halt })
     }
 
     /// Stands for the lock of a workload that takes none.
@@ -160,22 +194,10 @@ impl Lock {
         Self { name: "none".into(), built: LOCKS[0], paravirtual: false }
     }
 
-    /// Whether it bounds how many others, or how much time, can go before a waiter, so that no
-    /// thread waits for ever, whatever the others do. Only this list says so.
+    /// Whether no thread waits for ever for it, whatever the others do.
     pub fn cannot_starve(&self) -> bool {
-        const BOUNDED: [&str; 10] = [
-            "ticket",
-            "queued",
-            "queued-full",
-            "hybrid",
-            HAND_OVER,
-            "rwlock",
-            "parking-lot",
-            "parking-lot-fair",
-            "parking-lot-rwlock",
-            "spin-ticket",
-        ];
-        BOUNDED.contains(&self.family()) && self.name != "none"
+        let names = [self.built, self.family()];
+        self.name != "none" && names.iter().any(|name| promises(name, Bounded))
     }
 
     /// Whether many can read under it at a time.
@@ -188,7 +210,7 @@ impl Lock {
         match task {
             Task::Exclude => !self.is_read_write(),
             Task::Read(_) => self.is_read_write(),
-            _ => CONDITIONS.contains(&self.built),
+            _ => promises(self.built, Conditions),
         }
     }
 
@@ -205,7 +227,7 @@ impl Lock {
                 "all" => of(&|_| true),
                 "ours" => of(&|lock| lock.build() != Build::Peer),
                 "peers" => of(&|lock| lock.build() == Build::Peer),
-                "main" => of(&|lock| MAIN.contains(&lock.name.as_str())),
+                "main" => of(&|lock| promises(&lock.name, Main)),
                 "native" => of(&|lock| lock.build() == Build::Native),
                 "paravirtual" => of(&|lock| lock.build() == Build::Paravirtual),
                 "off" => of(&|lock| lock.build() == Build::Off),
@@ -236,19 +258,14 @@ impl Lock {
     }
 
     pub fn build(&self) -> Build {
-        match (self.built.starts_with(NATIVE), self.paravirtual) {
-            _ if PEERS.contains(&self.built)
-                || LINUX.contains(&self.built)
-                || READ_WRITE_PEERS.contains(&self.built) =>
-            {
-                Build::Peer
-            }
-            _ if BROKEN.contains(&self.built) => Build::Broken,
-            _ if PUBLISHED.contains(&self.built) => Build::Published,
-            _ if self.built.starts_with(SEQUENTIAL) => Build::Sequential,
-            (true, _) => Build::Native,
-            (false, false) => Build::Off,
-            (false, true) => Build::Paravirtual,
+        match find(self.built).map(|(_, kind, _)| kind) {
+            Some(Peer | Linux | ReadWritePeer) => Build::Peer,
+            Some(Broken) => Build::Broken,
+            Some(Published) => Build::Published,
+            Some(Comparator) => Build::Sequential,
+            _ if self.built.starts_with(NATIVE) => Build::Native,
+            _ if self.paravirtual => Build::Paravirtual,
+            _ => Build::Off,
         }
     }
 
@@ -260,7 +277,7 @@ impl Lock {
 
 /// Whether the lock called `name` serves its waiters in order.
 pub fn in_order(name: &str) -> bool {
-    matches!(plain(name), "ticket" | "queued" | "queued-full")
+    [name, plain(name)].iter().any(|name| promises(name, InOrder))
 }
 
 /// The name of the algorithm of a lock with this name.

@@ -12,6 +12,7 @@ use overlock::platform::{Native, Threads};
 use overlock::{ConstLock, Hybrid, Queued, TestAndSet, Ticket};
 use overlock_programs::thread_id;
 use overlock_results::Run;
+use overlock_results::locks::BROKEN;
 use std::cell::UnsafeCell;
 use std::io;
 use std::sync::PoisonError;
@@ -22,16 +23,6 @@ use std::time::Duration;
 mod monitor;
 mod read_write;
 
-/// Where a lock comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    Ours,
-    /// Another library, or the system.
-    Peer,
-    /// Deliberately broken: proves that the harness detects lost updates and stalls.
-    Broken,
-}
-
 /// Runs a lock in this process.
 type Runs = fn(&RunSpec) -> io::Result<Run>;
 
@@ -40,7 +31,6 @@ type Runs = fn(&RunSpec) -> io::Result<Run>;
 pub struct Entry {
     /// Its name, as users and records know it.
     pub name: &'static str,
-    pub origin: Origin,
     pub(crate) run: Runs,
     /// The same with event counters compiled in, if the lock has any.
     pub(crate) run_counted: Runs,
@@ -62,7 +52,7 @@ where
     L: ConstLock + 'static,
     C: ConstLock + 'static,
 {
-    Entry { run_counted: worker::run::<Ours<C>>, ..entry::<Ours<L>>(name, Origin::Ours) }
+    Entry { run_counted: worker::run::<Ours<C>>, ..entry::<Ours<L>>(name) }
 }
 
 /// One that also has condition variables.
@@ -81,7 +71,7 @@ where
 /// A read-write lock of ours, without and with counters.
 const fn read_write(name: &'static str) -> Entry {
     let run_counted = worker::run::<read_write::Ours<Counted>>;
-    let plain = entry::<read_write::Ours<Uncounted>>(name, Origin::Ours);
+    let plain = entry::<read_write::Ours<Uncounted>>(name);
     Entry { run_counted, ..plain }
 }
 
@@ -90,10 +80,10 @@ const fn conditions<M: Monitor>(entry: Entry) -> Entry {
     Entry { run_waits: Some([waits::run::<M>; 2]), ..entry }
 }
 
-const fn entry<S: Subject>(name: &'static str, origin: Origin) -> Entry {
+const fn entry<S: Subject>(name: &'static str) -> Entry {
     let run = worker::run::<S>;
     let pair = worker::pair::<S>;
-    Entry { name, origin, run, run_counted: run, run_waits: None, pair }
+    Entry { name, run, run_counted: run, run_waits: None, pair }
 }
 
 /// All locks, in the order in which help shows them.
@@ -103,23 +93,23 @@ const SUBJECTS: &[Entry] = &[
     waiting::<Ticket<Threads>, Ticket<Threads, Counted>>("ticket"),
     waiting::<TestAndSet<Threads>, TestAndSet<Threads, Counted>>("test-and-set"),
     ours::<Ticket<Native>, Ticket<Native, Counted>>("native-ticket"),
-    conditions::<monitor::Std>(entry::<std::sync::Mutex<()>>("std", Origin::Peer)),
-    conditions::<monitor::ParkingLot>(entry::<parking_lot::Mutex<()>>("parking-lot", Origin::Peer)),
-    entry::<ParkingLotFair>("parking-lot-fair", Origin::Peer),
-    conditions::<monitor::Pthread>(entry::<Pthread<false>>("pthread", Origin::Peer)),
+    conditions::<monitor::Std>(entry::<std::sync::Mutex<()>>("std")),
+    conditions::<monitor::ParkingLot>(entry::<parking_lot::Mutex<()>>("parking-lot")),
+    entry::<ParkingLotFair>("parking-lot-fair"),
+    conditions::<monitor::Pthread>(entry::<Pthread<false>>("pthread")),
     #[cfg(target_env = "gnu")]
-    entry::<Pthread<true>>("pthread-adaptive", Origin::Peer),
-    entry::<PthreadSpin>("pthread-spin", Origin::Peer),
-    entry::<spin::mutex::TicketMutex<()>>("spin-ticket", Origin::Peer),
-    entry::<Yield>("yield", Origin::Peer),
+    entry::<Pthread<true>>("pthread-adaptive"),
+    entry::<PthreadSpin>("pthread-spin"),
+    entry::<spin::mutex::TicketMutex<()>>("spin-ticket"),
+    entry::<Yield>("yield"),
     read_write("rwlock"),
-    entry::<std::sync::RwLock<()>>("std-rwlock", Origin::Peer),
-    entry::<parking_lot::RwLock<()>>("parking-lot-rwlock", Origin::Peer),
-    entry::<read_write::Pthread>("pthread-rwlock", Origin::Peer),
-    entry::<NoLock>("broken-noop", Origin::Broken),
-    entry::<Favourite>("broken-favourite", Origin::Broken),
-    entry::<read_write::Careless>("broken-reads", Origin::Broken),
-    conditions::<monitor::Forgetful>(entry::<NoLock>("broken-notify", Origin::Broken)),
+    entry::<std::sync::RwLock<()>>("std-rwlock"),
+    entry::<parking_lot::RwLock<()>>("parking-lot-rwlock"),
+    entry::<read_write::Pthread>("pthread-rwlock"),
+    entry::<NoLock>("broken-noop"),
+    entry::<Favourite>("broken-favourite"),
+    entry::<read_write::Careless>("broken-reads"),
+    conditions::<monitor::Forgetful>(entry::<NoLock>("broken-notify")),
 ];
 
 pub fn find(name: &str) -> Option<&'static Entry> {
@@ -131,7 +121,7 @@ pub const FLOOR: &str = "broken-noop";
 
 /// Returns all locks that users can choose.
 pub fn offered() -> impl Iterator<Item = &'static Entry> {
-    SUBJECTS.iter().filter(|entry| entry.origin != Origin::Broken)
+    SUBJECTS.iter().filter(|entry| !BROKEN.contains(&entry.name))
 }
 
 /// Any lock of the library.

@@ -8,6 +8,7 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use overlock_bench::experiment::Experiment;
 use overlock_results::Lengths;
+use overlock_results::locks::PEERS;
 use overlock_results::units::Nanos;
 use overlock_sim::hosts::More;
 use std::path::PathBuf;
@@ -19,7 +20,7 @@ use std::path::PathBuf;
 /// noisy moment affects all of them alike. Ratios are taken inside one round of turns; tables show
 /// medians over the rounds.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = SHORT, after_long_help = LONG)]
+#[command(after_help = SHORT, after_long_help = long())]
 pub(crate) struct BenchArgs {
     /// Experiments, built in or files, instead of the lists below [default: by the world]
     #[arg(value_name = "EXPERIMENT")]
@@ -137,6 +138,12 @@ impl BenchArgs {
     }
 }
 
+/// The long help, with the names of all peers.
+fn long() -> String {
+    let peers = PEERS.into_iter().filter(|name| *name != "yield" && !name.contains("rwlock"));
+    LONG.replace("{peers}", &peers.collect::<Vec<_>>().join(" "))
+}
+
 /// Reads the name of a spread.
 fn spreads() -> impl TypedValueParser<Value = Lengths> {
     let named = Lengths::ALL.map(|one| PossibleValue::new(one.name()));
@@ -181,7 +188,7 @@ Locks:
   ours        hybrid queued ticket test-and-set
   native-...  the same, unaware of virtual CPUs: they only spin
   ...-off     the paravirtual code, switched off at run time
-  peers       std parking-lot parking-lot-fair pthread pthread-adaptive pthread-spin spin-ticket,
+  peers       {peers},
               and yield: a test-and-set lock that calls sched_yield and never halts; for threads
   readers     rwlock (ours), std-rwlock,
               parking-lot-rwlock, pthread-rwlock: what main, ours, ... mean with --read-share

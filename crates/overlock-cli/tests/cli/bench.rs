@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does `overlock bench` measure, catch broken locks, and refuse what makes no sense?
 
-use crate::support::{Said, experiment, interrupt, overlock, said, said_until, send, wait_until};
+use crate::support::{
+    Said, children_of, experiment, interrupt, overlock, said, said_until, send, wait_until,
+};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -175,38 +177,6 @@ fn a_collapsed_lock_does_not_hang_the_run() {
     assert_eq!(said.code, Some(0), "{said:?}");
 }
 
-#[test]
-fn bad_input_is_a_sentence_and_exit_code_2() {
-    for (flag, value, sentence) in [
-        ("--threads", "0", "0 is not in 1..=4096"),
-        ("--threads", "5000", "5000 is not in 1..=4096"),
-        ("--runs", "0", "0 is not in 1..=1000"),
-        ("--seconds", "0", "outside 0.01 to 600 seconds"),
-        ("--seconds", "soon", "'soon' is not a number of seconds"),
-        ("--cs", "100", "'100' needs a unit"),
-        ("--ncs", "2h", "'2h' needs a unit"),
-        ("--lengths", "normal", "possible values: exp, uniform, fixed, bimodal"),
-        ("--random", "0", "0 is not in 1..=1000"),
-        ("--in", "atlantis", "there is no world 'atlantis'; choose from threads, kvm"),
-        ("--policies", "oracle", "threads have no yield policy and no PM timer: --in kvm has"),
-        ("--out", "/no/such/folder/file", "can't write /no/such/folder/file"),
-    ] {
-        said(&["bench", flag, value]).ends(2, sentence);
-    }
-    said(&["bench", "--random", "3", "--cs", "0"]).ends(2, "cannot be used with");
-    said(&["bench", "quick", "--cs", "0"])
-        .ends(2, "an experiment says what is measured; leave out");
-    said(&["bench", "macro"])
-        .ends(2, "can't read macro: No such file or directory (os error 2); built in are quick, ");
-    said(&["bench", "--out", "/dev/full"]).ends(2, "can't write the result file: No space left");
-}
-
-#[test]
-fn a_check_with_nothing_to_judge_says_what_it_needs() {
-    bench(&["1", "--threads", "2", "--locks", "std", "--check"])
-        .ends(2, "--check found nothing to judge; leave the lists out");
-}
-
 /// A run can take ten minutes; a user who ends it does not wait for that.
 #[test]
 fn the_run_under_way_ends_with_the_command() {
@@ -236,20 +206,11 @@ fn the_end_of_the_whole_group_is_no_fault_of_a_lock() {
 
 /// Returns whether a process has a child that does a run.
 fn has_run_under_way(pid: u32) -> bool {
-    run_under_way(pid).is_some()
-}
-
-/// Returns the number of that child.
-fn run_under_way(pid: u32) -> Option<String> {
-    let pid = pid.to_string();
-    let mut processes = std::fs::read_dir("/proc").unwrap().flatten();
-    let run = processes.find(|process| {
-        let read = |file| std::fs::read_to_string(process.path().join(file)).unwrap_or_default();
-        let stat = read("stat");
-        let parent = stat.rsplit(") ").next().and_then(|fields| fields.split(' ').nth(1));
-        parent == Some(&*pid) && read("cmdline").contains("{\"Run\"")
-    })?;
-    run.file_name().into_string().ok()
+    let is_run = |child: &String| {
+        let line = std::fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap_or_default();
+        line.contains("{\"Run\"")
+    };
+    children_of(pid).iter().any(is_run)
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! behind.
 
 use crate::support::{STAND_IN, Said, overlock, send, wait_until};
+use overlock_programs::Process;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use tempfile::TempDir;
@@ -46,8 +47,7 @@ impl Command {
 
 /// Whether a process runs, as opposed to one that waits to be reaped by whoever inherited it.
 fn runs(pid: &str) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
+    Process::of(pid.parse().unwrap()).is_some_and(|process| !process.is_zombie)
 }
 
 /// Writes `ready` at once, not piece by piece.

@@ -107,22 +107,3 @@ fn simulated_readers_have_tables_like_those_of_threads() {
         assert!(said.stdout.contains(part), "'{part}' is not in {}", said.stdout);
     }
 }
-
-#[test]
-fn what_can_not_be_done_is_refused() {
-    let bench = |args: &[&str]| said(&[&["bench"], args].concat());
-    bench(&["--workload", "ping-pong", "--locks", "yield", "--threads", "2"])
-        .ends(2, "yield has no condition variables, which ping-pong needs; hybrid, ");
-    bench(&["--in", "sim", "--read-share", "50", "--locks", "hybrid", "--cpus", "2"])
-        .ends(2, "hybrid has no simulated readers; choose from rwlock, ");
-    bench(&["--in", "sim", "--workload", "ping-pong", "--locks", "hybrid", "--cpus", "2"])
-        .ends(2, "exist for threads only");
-    let readers = ["--read-share", "90", "--cpus", "2"];
-    bench(&[&readers[..], &["--in", "parked", "--pcpus", "2"]].concat())
-        .ends(2, "readers exist for threads and sim");
-    bench(&[&readers[..], &["--locks", "queue-rwlock"]].concat())
-        .ends(2, "queue-rwlock is simulated only: bench --in sim --read-share 90");
-    bench(&["--in", "sim", "--locks", "queue-rwlock", "--cpus", "2"])
-        .ends(2, "queue-rwlock is for readers: bench --in sim --read-share 90");
-    bench(&["--read-share", "101"]).ends(2, "101 is not in 0..=100");
-}

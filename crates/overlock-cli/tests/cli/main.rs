@@ -28,3 +28,4 @@ mod trace;
 mod truth;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod vcpus;
+mod wrong;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do simulations run, repeat, stand beside published figures, and refuse what makes no sense?
 
-use crate::support::{Said, interrupt, overlock, said, send, skip, wait_until};
+use crate::support::{Said, children_of, interrupt, overlock, said, send, skip, wait_until};
 use std::process::{Child, Stdio};
 
 fn sim(more: &[&str]) -> Said {
@@ -53,14 +53,8 @@ fn a_host_is_named_and_has_as_many_pcpus_as_it_has() {
     let said = on("e5-2699v3", &["--locks", "queued", "--cpus", "40"]);
     let points = said.records("point");
     assert!(!points.is_empty() && points.iter().all(|point| point["pcpus"] == 36), "{said:?}");
-    for (host, args, sentence) in [
-        ("e5-2699v3", &["--pcpus", "37", "--cpus", "40"][..], "has 36 pCPUs, not 37"),
-        ("atlantis", &[], "no host is called atlantis; there are dev-kvm"),
-        ("/nowhere/at-all.toml", &[], "can't read /nowhere/at-all.toml"),
-        ("dev-kvm", &["--policies", "hope"], "no yield policy is called hope"),
-    ] {
-        on(host, args).ends(2, sentence);
-    }
+    let asked = on("dev-kvm", &["--policies", "hope"]);
+    asked.ends(2, "no yield policy is called hope");
 }
 
 #[test]
@@ -114,9 +108,6 @@ fn parts_have_together_the_points_of_the_whole() {
     let (first, second) = (part(&["--shard", "1/2"]), part(&["--shard", "2/2"]));
     assert_eq!([whole.len(), first.len(), second.len()], [12, 8, 4], "three groups of four");
     assert_eq!([&first[..4], &second, &first[4..]].concat(), whole);
-    for shard in ["4/3", "half"] {
-        sim(&["--shard", shard]).ends(2, "choose 1/N to N/N, as in 2/4");
-    }
 }
 
 /// Starts long runs in two processes, and returns when both simulate.
@@ -124,22 +115,9 @@ fn endless(more: &[&str]) -> (Child, Vec<String>) {
     let runs = ["bench", "--in", "sim", "--seconds", "600", "--runs", "2", "--locks", "hybrid"];
     let mut command = overlock(&[&runs[..], &["--cpus", "4"], more].concat());
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let id = child.id().to_string();
-    wait_until(|| children_of(&id).len() == 2);
-    let children = children_of(&id);
+    wait_until(|| children_of(child.id()).len() == 2);
+    let children = children_of(child.id());
     (child, children)
-}
-
-/// Returns the processes that `parent` has started.
-fn children_of(parent: &str) -> Vec<String> {
-    let stat = |id: &String| std::fs::read_to_string(format!("/proc/{id}/stat")).ok();
-    let parent_of = |stat: String| {
-        let after_name = stat.rsplit_once(')')?.1.to_owned();
-        after_name.split_whitespace().nth(1).map(str::to_owned)
-    };
-    let names = std::fs::read_dir("/proc").unwrap().flatten();
-    let ids = names.filter_map(|entry| entry.file_name().into_string().ok());
-    ids.filter(|id| stat(id).and_then(parent_of).is_some_and(|id| id == parent)).collect()
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! The real binary, run as a user would run it.
 
 use crate::tally;
+use overlock_programs::processes;
 use std::fmt::Display;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
@@ -189,6 +190,13 @@ pub(crate) fn experiment(factors: &str, host: &str) -> (TempDir, String) {
     fs::write(&path, format!("{of}\n[factors]\n{factors}\n[host]\n{host}\n")).unwrap();
     let path = path.to_str().unwrap().to_owned();
     (folder, path)
+}
+
+/// Returns the processes that a process has started.
+pub(crate) fn children_of(parent: u32) -> Vec<String> {
+    let children =
+        processes().into_iter().filter(|process| process.parent.cast_unsigned() == parent);
+    children.map(|process| process.pid.to_string()).collect()
 }
 
 /// Sends Ctrl-C's signal.

@@ -187,23 +187,7 @@ fn contention_chooses_the_work_and_the_check_judges() {
 }
 
 #[test]
-fn bad_input_is_a_sentence_and_exit_code_2() {
-    for (flag, value, sentence) in [
-        ("--locks", "nonsense", "there is no lock 'nonsense'; choose from test-and-set"),
-        ("--locks", "native-ticket-off", "there is no lock 'native-ticket-off'"),
-        ("--policies", "nonsense", "no yield policy is called nonsense; choose from none, report"),
-        ("--workload", "nonsense", "there are micro, ebizzy,"),
-        ("--cpus", "0", "0 is not in 1..=4096"),
-        ("--cpus", "1025", "1025 CPUs asked for; choose 1 to 1024"),
-        ("--pcpus", "0", "0 is not in 1..=512"),
-        ("--runs", "0", "0 is not in 1..=1000"),
-        ("--seconds", "0", "outside 0.01 to 600 seconds"),
-        ("--cs", "100", "'100' needs a unit"),
-        ("--ncs", "2h", "'2h' needs a unit"),
-        ("--timeline", "1s", "a timeline of 1s is longer than half a run of 0.2 s; use --seconds"),
-    ] {
-        said(&["bench", "--in", "parked", flag, value]).ends(2, sentence);
-    }
+fn an_experiment_that_can_not_run_is_refused() {
     let factors = "locks = ['hybrid']\ncpus = [1]";
     for (factors, host, sentence) in [
         (&*format!("{factors}\npolicies = ['report']"), "sample_ns = 1000", "leave no time to run"),

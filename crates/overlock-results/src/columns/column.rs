@@ -57,6 +57,16 @@ impl Column {
         }
     }
 
+    /// The columns with the ends of its range, if it has any.
+    pub fn ends(&self) -> Option<[&'static Self; 2]> {
+        let [low, high] = match self.name {
+            "ops/s" => ["ops low", "ops high"].map(str::to_owned),
+            "average" => ["least", "most"].map(str::to_owned),
+            name => ["low", "high"].map(|end| format!("{name} {end}")),
+        };
+        Some([Self::named(&low)?, Self::named(&high)?])
+    }
+
     /// The number of a point, written; nothing where it has no meaning.
     pub fn show(&self, point: &Point) -> Option<String> {
         (self.get)(point).filter(|value| value.is_finite()).map(|value| self.unit.show(value))

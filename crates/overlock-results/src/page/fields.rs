@@ -16,8 +16,6 @@ pub(crate) enum Unit {
     Nanos,
     /// A length of time in seconds.
     Seconds,
-    /// A part of something: 0 to 1.
-    Share,
 }
 
 impl Unit {
@@ -30,9 +28,6 @@ impl Unit {
             Unit::Count => count(value),
             Unit::Nanos => time(value),
             Unit::Seconds => time(1e9 * value),
-            // Shares are of some thousand samples or operations: what is less is none.
-            Unit::Share if value.abs() < 1e-4 && value != 0.0 => "<0.01 %".into(),
-            Unit::Share => format!("{} %", three(100.0 * value)),
         }
     }
 }
@@ -65,7 +60,7 @@ pub(crate) struct Kind {
     fields: &'static [Field],
 }
 
-use Unit::{Count, Nanos, Plain, Seconds, Share};
+use Unit::{Count, Nanos, Plain, Seconds};
 
 /// All kinds that have a table, in the order in which they are on the page.
 const KINDS: &[Kind] = &[
@@ -177,32 +172,6 @@ const KINDS: &[Kind] = &[
                 "the longest stall in a call of pthread_mutex_lock";
         },
     },
-    Kind {
-        name: "explain",
-        heading: "Where each lock’s time went",
-        group: Some("point"),
-        hidden: &["cpus", "cs_ns", "ncs_ns"],
-        fields: fields! {
-            "lock" "lock" Plain "";
-            "held" "held" Share "the part of the time in which the lock was held";
-            "stopped" "stopped" Share "in which its holder had no CPU";
-            "hand_over" "hand-over" Share
-                "in which it was free, and wanted for at most 1 us before another had it";
-            "kept" "kept" Share "the same, before the same thread had it";
-            "unseen" "unseen" Share "in which it was free, and wanted for longer";
-            "unwanted" "unwanted" Share "in which it was free, and not wanted";
-            "longest_unseen_ns" "longest" Nanos "the longest time unseen";
-            "turn" "turn" Count "critical sections of one thread in a row";
-            "working" "working" Plain "CPUs that did the work";
-            "waiting" "waiting" Plain "CPUs that did the rest";
-            "system" "(kernel)" Plain "the kernel’s part of both";
-            "queued" "queued" Plain "threads without a CPU";
-            "asleep" "asleep" Plain "threads that slept";
-            "voluntary_per_s" "sleeps/s" Count "how often threads went to sleep";
-            "involuntary_per_s" "lost CPU/s" Count "how often threads lost the CPU";
-            "speed" "speed" Plain "throughput of the logged run over that of the others";
-        },
-    },
 ];
 
 const PUBLISHED: &[Field] = fields! {
@@ -299,8 +268,6 @@ mod tests {
         assert_eq!((stall.heading.as_str(), stall.place), ("stall, up to 16 threads", 8));
         assert!(stall.about.contains("up to 16 threads"));
         assert_eq!(stall.unit.show(26_870_735.0), "26.9 ms");
-        let held = named(kind("explain"), "held").unit;
-        assert_eq!([0.5716, 4e-7, 0.0].map(|of| held.show(of)), ["57.2 %", "<0.01 %", "0 %"]);
     }
 
     #[test]
@@ -333,14 +300,12 @@ mod tests {
         }
     }
 
-    /// A share says of what, and no field is there twice.
     #[test]
     fn names_are_unique_and_explained() {
         for kind in KINDS {
             for (at, field) in kind.fields.iter().enumerate() {
                 let twice = kind.fields[..at].iter().any(|other| other.name == field.name);
                 assert!(!twice, "{} has {} twice", kind.name, field.name);
-                assert!(field.unit != Share || !field.about.is_empty(), "{}", field.name);
                 assert!(!field.heading.contains('_'), "{}", field.heading);
             }
         }

@@ -230,15 +230,13 @@ mod tests {
 
     #[test]
     fn rows_of_one_point_stand_together() {
-        let row = |lock: &str, point: &str| {
-            format!(
-                r#"{{"kind":"explain","lock":"{lock}","cpus":2,"point":"{point}","held":0.25}}"#
-            )
+        let row = |lock: &str, name: &str| {
+            format!(r#"{{"kind":"published","lock":"{lock}","world":"sim","experiment":"{name}"}}"#)
         };
         let rows = [row("hybrid", "one"), row("std", "one"), row("std", "two")];
         let (_, table) = shown(&rows.each_ref().map(String::as_str));
         assert_eq!(table.matches(r#"scope="rowgroup""#).count(), 2, "{table}");
-        assert!(table.contains("25.0 %") && !table.contains("cpus"), "{table}");
+        assert!(!table.contains("world") && !table.contains("experiment<"), "{table}");
     }
 
     #[test]
