@@ -43,6 +43,13 @@ pub trait Cost: 'static {
 pub trait Observer: Cost {
     /// The access has been made: it found `old`, and wrote `new`.
     fn sees(touch: &Touch, charged: Self::Charged, old: u32, new: Option<u32>);
+
+    /// What is written, or compared with, in place of `value`: another value where a subject is
+    /// wrong on purpose.
+    #[inline]
+    fn number(_address: usize, value: u32) -> u32 {
+        value
+    }
 }
 
 /// An atomic cell holding a `T`, whose accesses cost what `W` says and are seen by it.
@@ -87,6 +94,11 @@ impl<T: Copy, W> Word<T, W> {
 }
 
 impl<T: Copy + Into<u32>, W: Observer> Word<T, W> {
+    #[inline]
+    pub(crate) fn number(&self, value: T) -> u32 {
+        W::number(self.address(), value.into())
+    }
+
     /// Makes one access, which writes if `change` returns a new value. Every operation comes down
     /// to this.
     #[inline]
@@ -118,9 +130,11 @@ macro_rules! atomic_words {
                 self.act(Access::Load, order, |_| None)
             }
             fn store(&self, value: $int, order: Ordering) {
+                let value = self.number(value) as $int;
                 self.act(Access::Store, order, |_| Some(value));
             }
             fn swap(&self, value: $int, order: Ordering) -> $int {
+                let value = self.number(value) as $int;
                 self.act(Access::ReadModifyWrite, order, |_| Some(value))
             }
             fn fetch_add(&self, value: $int, order: Ordering) -> $int {
@@ -142,6 +156,7 @@ macro_rules! atomic_words {
                 success: Ordering,
                 _failure: Ordering,
             ) -> Result<$int, $int> {
+                let [current, new] = [current, new].map(|value| self.number(value) as $int);
                 let take = |old| (old == current).then_some(new);
                 let old = self.act(Access::ReadModifyWrite, success, take);
                 if old == current { Ok(old) } else { Err(old) }

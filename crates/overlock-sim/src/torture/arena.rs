@@ -89,10 +89,17 @@ impl Arena {
 
     /// Clears the line of a lock, which turns it into a new, unlocked one.
     pub(crate) fn clear_line(index: usize) {
-        // SAFETY: the line is inside the mapping and holds nothing but cells, whose contents may
+        Self::clear((index * LINE) as u32, LINE);
+    }
+
+    /// Clears so many bytes of cells.
+    pub(crate) fn clear(offset: u32, bytes: usize) {
+        assert!(offset as usize + bytes <= SIZE);
+        let at = ptr::with_exposed_provenance_mut::<u8>(BASE + offset as usize);
+        // SAFETY: the place is inside the mapping and holds nothing but cells, whose contents may
         // change under shared references; zero is a valid value of each, and no other thread has
         // the turn.
-        unsafe { ptr::write_bytes(Self::line(index), 0, LINE) };
+        unsafe { ptr::write_bytes(at, 0, bytes) };
     }
 
     /// The offset of an address in the memory.

@@ -68,7 +68,7 @@ impl Span {
 }
 
 /// Everything that is decided before a run begins. A rate of n means once in n; 0 means never.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Conditions {
     pub(crate) cpus: usize,
     /// Processors. If there are fewer than CPUs, the CPUs share them in slices.
@@ -138,34 +138,16 @@ impl Conditions {
         Self {
             cpus,
             pcpus: cpus,
-            slice: Span::default(),
             levels: 1,
             locks: 1,
             step: Span::exactly(10),
             relax_ns: 10,
-            hold: Span::default(),
-            pause: Span::default(),
-            timeout: Span::default(),
             verbs: [1, 0, 0],
-            nest_one_in: 0,
-            fair_one_in: 0,
-            free_one_in: 0,
-            away_one_in: 0,
-            away: Span::default(),
-            reach_one_in: 0,
-            interrupt_one_in: 0,
-            spurious_one_in: 0,
-            first_spurious: 0,
-            late_one_in: 0,
-            twice_one_in: 0,
-            late: Span::default(),
             wake: Span::exactly(2_000),
-            skew: 0,
-            anonymous_one_in: 0,
             buckets: 64,
-            foreign: 0,
             kick_by_word: true,
             stuck_ns: 1_000_000,
+            ..Self::default()
         }
     }
 

@@ -189,6 +189,8 @@ pub(crate) struct TorturedMachine {
     /// Whether the release under way is that of another CPU's hold.
     pub(crate) releases_given: bool,
     memory: Memory,
+    /// What the subject writes in place of a queue node's state, if it is wrong on purpose.
+    pub(crate) numbers: Option<fn(u32) -> u32>,
     pub(crate) script: Option<&'static Script>,
     /// What the plan injects and has not happened yet; the last element comes first.
     pub(crate) injected_faults: Vec<Injection>,
@@ -241,6 +243,7 @@ impl TorturedMachine {
             script: None,
             injected_faults: Vec::new(),
             memory,
+            numbers: None,
             locks,
             failure: None,
             tally: Tally::default(),
@@ -385,6 +388,14 @@ impl TorturedMachine {
             && old != mine
             && Arena::lock_at(offset).is_none()
             && site.file().ends_with("queue/kick.rs")
+    }
+
+    /// What is written at this offset in place of `value`.
+    fn number(&self, offset: u32, value: u32) -> u32 {
+        match self.numbers {
+            Some(number) if self.memory.states.binary_search(&offset).is_ok() => number(value),
+            _ => value,
+        }
     }
 
     pub(crate) fn cpu(&self) -> usize {

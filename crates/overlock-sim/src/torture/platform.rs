@@ -3,7 +3,7 @@
 //!
 //! | clause | answer |
 //! |---|---|
-//! | P0 | A cell is plain memory that one coroutine at a time accesses: every access is sequentially consistent, and a fence has nothing to do. [`Misnumbered`] nodes are wrong on purpose. |
+//! | P0 | A cell is plain memory that one coroutine at a time accesses: every access is sequentially consistent, and a fence has nothing to do. A subject may number the states of nodes wrongly, on purpose. |
 //! | P1 | After a step, the machine compares the word with the expected value and halts the CPU in one go. |
 //! | P2 | Spurious wake-ups occur at the world's rate, and after each interrupt of a halted CPU. |
 //! | P3 | A kick wakes a halted CPU, at once or late; a CPU that has not halted yet finds the word changed. |
@@ -23,112 +23,78 @@ use std::sync::atomic::Ordering;
 use overlock::atomic::Atomic;
 use overlock::platform::{Bucket, CheapRelease, Costs, Cpu, Platform, Slot};
 
-use crate::torture::cell::{Cell32, Numbers, Renumbered};
 use crate::torture::machine::calls::{self, Word};
 use crate::torture::machine::wait::{self, Whom};
 
 /// How CPUs wait for each other.
-pub(crate) trait Waiting: Send + Sync + std::fmt::Debug + 'static {
-    const WAITS: bool;
-    const BY_ADDRESS: bool = false;
-    const CHEAP: bool = false;
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct How {
+    waits: bool,
+    by_address: bool,
+    cheap: bool,
     /// Whether `membarrier` does what it promises.
-    const FENCES: bool = true;
+    fences: bool,
     /// Whether kicks of all waiters at once arrive.
-    const KICKS: bool = true;
+    kicks: bool,
     /// Whether classes of waiters are told apart.
-    const CLASSES: bool = true;
-    const ON: bool = Self::WAITS;
+    classes: bool,
+    /// Whether waiting is switched on.
+    pub(crate) on: bool,
     /// See [`Costs::reserved_ns`]. For ever: what ends a reservation breaks the order that oracles
     /// check.
-    const RESERVED_NS: u64 = u64::MAX;
-    type Word: Cell32;
+    reserved_ns: u64,
 }
 
-/// CPUs halt, and are kicked by number.
-#[derive(Debug)]
-pub(crate) struct ByNumber;
-/// Like [`ByNumber`], and a lock does not stay reserved for a CPU that does not come.
-#[derive(Debug)]
-pub(crate) struct Ending;
-/// CPUs halt, and are kicked by the address of the word they wait on.
-#[derive(Debug)]
-pub(crate) struct ByAddress;
-/// Like [`ByAddress`], with cheap releases.
-#[derive(Debug)]
-pub(crate) struct Cheap;
-/// Like [`Cheap`], but `membarrier` does nothing.
-#[derive(Debug)]
-pub(crate) struct Unfenced;
-/// Like [`ByAddress`], but kicks of all waiters at once are lost.
-#[derive(Debug)]
-pub(crate) struct Kickless;
-/// Like [`ByAddress`], but a kick of one class of waiters may be another's.
-#[derive(Debug)]
-pub(crate) struct Classless;
-/// CPUs could halt, but waiting is switched off.
-#[derive(Debug)]
-pub(crate) struct SwitchedOff;
-#[derive(Debug)]
-pub(crate) struct SpinOnly;
+const BY_NUMBER: How = How {
+    waits: true,
+    by_address: false,
+    cheap: false,
+    fences: true,
+    kicks: true,
+    classes: true,
+    on: true,
+    reserved_ns: u64::MAX,
+};
+const BY_ADDRESS: How = How { by_address: true, ..BY_NUMBER };
+const CHEAP: How = How { cheap: true, ..BY_ADDRESS };
 
-impl Waiting for ByNumber {
-    const WAITS: bool = true;
-    type Word = Word<u32>;
-}
-impl Waiting for Ending {
-    const WAITS: bool = true;
-    /// So short that a waiter which has looked ever less often looks in time for the oracle.
-    const RESERVED_NS: u64 = 500;
-    type Word = Word<u32>;
-}
-impl Waiting for ByAddress {
-    const WAITS: bool = true;
-    const BY_ADDRESS: bool = true;
-    type Word = Word<u32>;
-}
-impl Waiting for Cheap {
-    const WAITS: bool = true;
-    const BY_ADDRESS: bool = true;
-    const CHEAP: bool = true;
-    type Word = Word<u32>;
-}
-impl Waiting for Unfenced {
-    const WAITS: bool = true;
-    const BY_ADDRESS: bool = true;
-    const CHEAP: bool = true;
-    const FENCES: bool = false;
-    type Word = Word<u32>;
-}
-impl Waiting for Kickless {
-    const WAITS: bool = true;
-    const BY_ADDRESS: bool = true;
-    const KICKS: bool = false;
-    type Word = Word<u32>;
-}
-impl Waiting for Classless {
-    const WAITS: bool = true;
-    const BY_ADDRESS: bool = true;
-    const CLASSES: bool = false;
-    type Word = Word<u32>;
-}
-impl Waiting for SwitchedOff {
-    const WAITS: bool = true;
-    const ON: bool = false;
-    type Word = Word<u32>;
-}
-impl Waiting for SpinOnly {
-    const WAITS: bool = false;
-    type Word = Word<u32>;
+/// A type for each way to wait.
+pub(crate) trait Waiting: Send + Sync + std::fmt::Debug + 'static {
+    const HOW: How;
 }
 
-/// Like [`ByNumber`], with cells that are numbered wrongly.
-#[derive(Debug)]
-pub(crate) struct Misnumbered<N>(PhantomData<N>);
+macro_rules! ways {
+    ($($(#[$doc:meta])* $name:ident: $how:expr;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub(crate) struct $name;
 
-impl<N: Numbers> Waiting for Misnumbered<N> {
-    const WAITS: bool = true;
-    type Word = Renumbered<N>;
+        impl Waiting for $name {
+            const HOW: How = $how;
+        }
+    )*};
+}
+
+ways! {
+    /// CPUs halt, and are kicked by number.
+    ByNumber: BY_NUMBER;
+    /// Like [`ByNumber`], and a lock does not stay reserved for a CPU that does not come, but for a
+    /// time so short that a waiter which has looked ever less often looks in time for the oracle.
+    Ending: How { reserved_ns: 500, ..BY_NUMBER };
+    /// CPUs halt, and are kicked by the address of the word they wait on.
+    ByAddress: BY_ADDRESS;
+    /// Like [`ByAddress`], with cheap releases.
+    Cheap: CHEAP;
+    /// Like [`Cheap`], but `membarrier` does nothing.
+    Unfenced: How { fences: false, ..CHEAP };
+    /// Like [`ByAddress`], but kicks of all waiters at once are lost.
+    Kickless: How { kicks: false, ..BY_ADDRESS };
+    /// Like [`ByAddress`], but a kick of one class of waiters may be another's.
+    Classless: How { classes: false, ..BY_ADDRESS };
+    /// CPUs could halt, but waiting is switched off.
+    SwitchedOff: How { on: false, ..BY_NUMBER };
+    /// CPUs never halt.
+    SpinOnly: How { waits: false, on: false, ..BY_NUMBER };
 }
 
 /// The machine that takes CPUs away. See the [crate documentation](crate).
@@ -141,29 +107,29 @@ pub(crate) struct Sequences<W>(PhantomData<W>);
 
 // SAFETY: the cells say what each operation does. The table above answers P11, which `Unfenced`
 // breaks on purpose.
-unsafe impl<W: Waiting> CheapRelease<W::Word, Word<u16>> for Sequences<W> {
-    const EXISTS: bool = W::CHEAP;
+unsafe impl<W: Waiting> CheapRelease<Word<u32>, Word<u16>> for Sequences<W> {
+    const EXISTS: bool = W::HOW.cheap;
 
     #[track_caller]
-    fn set_lowest_bit(word: &W::Word) -> bool {
-        if W::CHEAP {
-            word.word().set_lowest_bit()
+    fn set_lowest_bit(word: &Word<u32>) -> bool {
+        if W::HOW.cheap {
+            word.set_lowest_bit()
         } else {
             word.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
         }
     }
 
     #[track_caller]
-    fn clear_low_byte(word: &W::Word) -> bool {
-        W::CHEAP && word.word().clear_low_byte()
+    fn clear_low_byte(word: &Word<u32>) -> bool {
+        W::HOW.cheap && word.clear_low_byte()
     }
 
     fn add_half(cell: &Word<u16>, n: u16, unless: u16) -> bool {
-        W::CHEAP && cell.add_unless(n, unless)
+        W::HOW.cheap && cell.add_unless(n, unless)
     }
 
     fn membarrier() -> bool {
-        if W::FENCES {
+        if W::HOW.fences {
             calls::membarrier(Location::caller());
         }
         true
@@ -174,25 +140,25 @@ unsafe impl<W: Waiting> CheapRelease<W::Word, Word<u16>> for Sequences<W> {
 unsafe impl<W: Waiting> Platform for Inject<W> {
     type Byte = Word<u8>;
     type Half = Word<u16>;
-    type Word = W::Word;
+    type Word = Word<u32>;
 
-    const WAITS: bool = W::WAITS;
-    const KICKS_BY_ADDRESS: bool = W::BY_ADDRESS;
+    const WAITS: bool = W::HOW.waits;
+    const KICKS_BY_ADDRESS: bool = W::HOW.by_address;
     // Each way to wait has the paths of the world that it represents: threads or guests. A guest's
     // paths also cope with a yield.
-    const YIELDS: bool = W::BY_ADDRESS;
+    const YIELDS: bool = W::HOW.by_address;
 
     type Release = Sequences<W>;
 
     fn waits() -> bool {
-        W::ON
+        W::HOW.on
     }
 
     fn costs() -> Costs {
         // Half of the CPUs wait outside the queue first, and not for long.
         let is_odd = calls::number().is_some_and(|number| number % 2 == 1);
         let outside_wakes = if is_odd { 4 } else { 0 };
-        Costs::DEFAULT.with_reserved_ns(W::RESERVED_NS).with_outside_wakes(outside_wakes)
+        Costs::DEFAULT.with_reserved_ns(W::HOW.reserved_ns).with_outside_wakes(outside_wakes)
     }
 
     fn fence(_order: Ordering) {
@@ -215,41 +181,41 @@ unsafe impl<W: Waiting> Platform for Inject<W> {
         calls::number().and_then(Cpu::new)
     }
 
-    fn slot(cpu: Cpu) -> &'static Slot<W::Word> {
+    fn slot(cpu: Cpu) -> &'static Slot<Word<u32>> {
         calls::slot(cpu)
     }
 
-    fn waiters() -> &'static [Bucket<W::Word>] {
+    fn waiters() -> &'static [Bucket<Word<u32>>] {
         calls::waiters()
     }
 
-    fn wait(word: &W::Word, expected: u32, deadline_ns: Option<u64>) {
+    fn wait(word: &Word<u32>, expected: u32, deadline_ns: Option<u64>) {
         Self::wait_as(word, expected, deadline_ns, u32::MAX);
     }
 
-    fn wait_as(word: &W::Word, expected: u32, deadline_ns: Option<u64>, classes: u32) {
-        let classes = if W::CLASSES { classes } else { u32::MAX };
-        wait::wait(word.word(), word.number(expected), deadline_ns, classes);
+    fn wait_as(word: &Word<u32>, expected: u32, deadline_ns: Option<u64>, classes: u32) {
+        let classes = if W::HOW.classes { classes } else { u32::MAX };
+        wait::wait(word, word.number(expected), deadline_ns, classes);
     }
 
-    fn kick(word: *const W::Word, cpu: Cpu) {
+    fn kick(word: *const Word<u32>, cpu: Cpu) {
         wait::kick(word.addr(), Whom::Number(cpu.index()));
     }
 
-    fn kick_any(word: *const W::Word) {
+    fn kick_any(word: *const Word<u32>) {
         wait::kick(word.addr(), Whom::Any(u32::MAX));
     }
 
-    fn kick_every(word: *const W::Word) {
+    fn kick_every(word: *const Word<u32>) {
         Self::kick_every_of(word, u32::MAX);
     }
 
-    fn kick_any_of(word: *const W::Word, classes: u32) {
+    fn kick_any_of(word: *const Word<u32>, classes: u32) {
         wait::kick(word.addr(), Whom::Any(classes));
     }
 
-    fn kick_every_of(word: *const W::Word, classes: u32) {
-        if W::KICKS {
+    fn kick_every_of(word: *const Word<u32>, classes: u32) {
+        if W::HOW.kicks {
             wait::kick(word.addr(), Whom::Every(classes));
         }
     }

@@ -12,6 +12,7 @@ use crate::torture::faults::Faults;
 use crate::torture::kind::{Kind, Role};
 use crate::torture::machine::calls::{self, with};
 use crate::torture::machine::{Program, TorturedMachine};
+use crate::torture::memory::Memory;
 use crate::torture::plan::FaultPlan;
 use crate::torture::script::SCRIPTS;
 use crate::torture::subject::Subject;
@@ -60,7 +61,7 @@ pub struct Report {
 /// If the system refuses memory.
 pub fn run(subject: &'static Subject, plan: FaultPlan) -> Report {
     let mut arena = Arena::enter();
-    let machine = match plan {
+    let mut machine = match plan {
         FaultPlan::Random { seed, steps, cpus } => {
             let mut rng = Rng::new(seed);
             let mut world = Conditions::draw(&mut rng, cpus, subject.waits);
@@ -68,7 +69,7 @@ pub fn run(subject: &'static Subject, plan: FaultPlan) -> Report {
                 world.locks = world.locks.max(2);
             }
             let kinds = subject.draw(&mut rng, world.locks * world.levels);
-            let memory = (subject.lay_out)(&mut arena, &world);
+            let memory = Memory::lay_out(&mut arena, &world);
             TorturedMachine::new(PROGRAM, subject.waits, world, &kinds, memory, rng, steps)
         }
         FaultPlan::Inject { script, role, step, then } => {
@@ -76,7 +77,7 @@ pub fn run(subject: &'static Subject, plan: FaultPlan) -> Report {
             let kinds = SCRIPTS[script].kinds.map(|index| subject.kind(index));
             let kinds = &kinds[..world.locks * world.levels];
             let (rng, waits) = (Rng::new(0), subject.waits);
-            let memory = (subject.lay_out)(&mut arena, &world);
+            let memory = Memory::lay_out(&mut arena, &world);
             let mut machine =
                 TorturedMachine::new(PROGRAM, waits, world, kinds, memory, rng, SCRIPT_STEPS);
             machine.injected_faults = SCRIPTS[script].injected_faults(role, step, then, waits);
@@ -84,6 +85,7 @@ pub fn run(subject: &'static Subject, plan: FaultPlan) -> Report {
             machine
         }
     };
+    machine.numbers = subject.numbers;
     let machine = calls::enter(machine);
     Report {
         steps: machine.tally.steps,

@@ -1,23 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is tortured: a lock, or locks of several kinds, with what each of them promises.
 
-use std::ptr;
-
 use overlock::counters::{Class, Event};
-use overlock::platform::{Bucket, Slot};
 use overlock::{ConstLock, Hybrid, Queued, RawFairLock, RawLock, RawTimedLock, TestAndSet};
 
-use crate::torture::arena::Arena;
-use crate::torture::cell::Cell32;
-use crate::torture::conditions::{Conditions, Hold};
+use crate::torture::conditions::Hold;
 use crate::torture::kind::{Kind, Layout, LockVerbs, Promise, Role, Survives};
 use crate::torture::machine::calls;
-use crate::torture::memory::Memory;
 use crate::torture::platform::{ByNumber, Inject, Waiting};
 use overlock_results::Rng;
-
-/// The entry of a waiter for a lock that no run has.
-const FOREIGN: u32 = 0xffff_0007;
 
 /// A lock that may have a release in favour of the queue head.
 pub(crate) trait Fair: RawTimedLock {
@@ -89,7 +80,8 @@ pub struct Subject {
     /// If the subject is meant to fail: the oracles that may catch it. Empty if it is sound.
     pub known_bad: &'static [crate::Oracle],
     pub(crate) waits: bool,
-    pub(crate) lay_out: fn(&mut Arena, &Conditions) -> Memory,
+    /// What it writes in place of a queue node's state, if it is wrong on purpose.
+    pub(crate) numbers: Option<fn(u32) -> u32>,
     pub(crate) kind: Kind,
     /// All kinds, if its locks are of several kinds.
     pub(crate) mix: &'static [Kind],
@@ -180,7 +172,12 @@ pub(crate) const fn timed<W: Waiting, L: ConstLock + Fair + 'static>(
 }
 
 pub(crate) const fn bare<W: Waiting>(name: &'static str, kind: Kind) -> Subject {
-    Subject { name, known_bad: &[], waits: W::ON, lay_out: lay_out::<W>, kind, mix: &[] }
+    Subject { name, known_bad: &[], waits: W::HOW.on, numbers: None, kind, mix: &[] }
+}
+
+/// A subject that one of these oracles has to catch.
+pub(crate) const fn bad(known_bad: &'static [crate::Oracle], subject: Subject) -> Subject {
+    Subject { known_bad, ..subject }
 }
 
 impl Kind {
@@ -209,41 +206,4 @@ pub(crate) fn place<V: LockVerbs + 'static>(line: *mut u8, verbs: V) -> &'static
     // SAFETY: the value is initialised, and shared from here on. It consists of cells, so it stays
     // valid whatever `Arena::clear_line` does to them.
     unsafe { &*line }
-}
-
-/// Puts a slot for each CPU and the table of waiters into the arena.
-fn lay_out<W: Waiting>(arena: &mut Arena, world: &Conditions) -> Memory {
-    let slot = || {
-        let mut made = 0;
-        Slot::<W::Word>::with(|| {
-            made += 1;
-            W::Word::of_slot(made - 1)
-        })
-    };
-    let slots: Vec<*const ()> =
-        (0..world.cpus).map(|_| ptr::from_ref(arena.put(slot())).cast()).collect();
-    let mut entry = 0;
-    let table = arena.put_all(world.buckets, || {
-        Bucket::<W::Word>::with(|| {
-            let foreign = entry % Bucket::<W::Word>::ENTRIES < world.foreign;
-            entry += 1;
-            W::Word::starting_at(if foreign { FOREIGN } else { 0 })
-        })
-    });
-    let table: *const () = table.as_ptr().cast();
-    let table_offset = Arena::offset(table.addr());
-    let line = size_of::<Bucket<W::Word>>();
-    let cells = |bucket| {
-        let entries = 0..Bucket::<W::Word>::ENTRIES;
-        entries.map(move |entry| bucket * line + entry * size_of::<W::Word>())
-    };
-    let table_entries: Vec<_> = (0..world.buckets)
-        .flat_map(cells)
-        .map(|offset| table_offset + offset as u32)
-        .map(|offset| (offset, Arena::peek(offset)))
-        .collect();
-    let foreign = table_entries.iter().filter(|&&(_, contents)| contents == FOREIGN).count();
-    assert_eq!(foreign, world.buckets * world.foreign, "each entry has a place in the list");
-    let slot_bytes = size_of::<Slot<W::Word>>();
-    Memory { slots, slot_bytes, table, buckets: world.buckets, table_offset, table_entries }
 }

@@ -9,7 +9,7 @@ use crate::torture::platform::{
     ByAddress, ByNumber, Cheap, Ending, Inject, SpinOnly, SwitchedOff, Unfenced,
 };
 use crate::torture::subject::{
-    CHEAP_QUEUED, ENDING, HYBRID, Probe, QUEUED, Subject, TICKET, UNFAIR, plain, timed,
+    CHEAP_QUEUED, ENDING, HYBRID, Probe, QUEUED, Subject, TICKET, UNFAIR, bad, plain, timed,
 };
 
 mod broken;
@@ -43,28 +43,22 @@ static SUBJECTS: &[Subject] = &[
     timed::<Ending, Queued<Inject<Ending>, Probe>>("ending-queued", ENDING),
     timed::<Ending, Hybrid<Inject<Ending>, Probe>>("ending-hybrid", ENDING),
     plain::<Cheap, Ticket<Inject<Cheap>, Probe>>("cheap-ticket", TICKET),
-    Subject {
-        known_bad: &[Oracle::Progress],
-        ..timed::<ByNumber, Queued<Inject<ByNumber>, Probe>>("endless-queued", ENDING)
-    },
-    Subject {
-        known_bad: &[Oracle::Progress, Oracle::LostWakeup],
-        ..timed::<ByNumber, Hybrid<Inject<ByNumber>, Probe>>("endless-hybrid", ENDING)
-    },
+    bad(
+        &[Oracle::Progress],
+        timed::<ByNumber, Queued<Inject<ByNumber>, Probe>>("endless-queued", ENDING),
+    ),
+    bad(
+        &[Oracle::Progress, Oracle::LostWakeup],
+        timed::<ByNumber, Hybrid<Inject<ByNumber>, Probe>>("endless-hybrid", ENDING),
+    ),
     timed::<Cheap, Queued<Inject<Cheap>, Probe>>("cheap-queued", CHEAP_QUEUED),
     timed::<Cheap, Hybrid<Inject<Cheap>, Probe>>("cheap-hybrid", HYBRID),
-    Subject {
-        known_bad: UNFENCED,
-        ..plain::<Unfenced, Ticket<Inject<Unfenced>, Probe>>("unfenced-ticket", TICKET)
-    },
-    Subject {
-        known_bad: UNFENCED,
-        ..timed::<Unfenced, Queued<Inject<Unfenced>, Probe>>("unfenced-queued", CHEAP_QUEUED)
-    },
-    Subject {
-        known_bad: UNFENCED,
-        ..timed::<Unfenced, Hybrid<Inject<Unfenced>, Probe>>("unfenced-hybrid", HYBRID)
-    },
+    bad(UNFENCED, plain::<Unfenced, Ticket<Inject<Unfenced>, Probe>>("unfenced-ticket", TICKET)),
+    bad(
+        UNFENCED,
+        timed::<Unfenced, Queued<Inject<Unfenced>, Probe>>("unfenced-queued", CHEAP_QUEUED),
+    ),
+    bad(UNFENCED, timed::<Unfenced, Hybrid<Inject<Unfenced>, Probe>>("unfenced-hybrid", HYBRID)),
     timed::<SwitchedOff, TestAndSet<Inject<SwitchedOff>, Probe>>("off-test-and-set", UNFAIR),
     plain::<SwitchedOff, Ticket<Inject<SwitchedOff>, Probe>>("off-ticket", TICKET),
     timed::<SwitchedOff, Queued<Inject<SwitchedOff>, Probe>>("off-queued", QUEUED),

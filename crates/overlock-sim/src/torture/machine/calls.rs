@@ -5,7 +5,6 @@
 
 use std::panic::{self, AssertUnwindSafe, Location};
 
-use overlock::atomic::Atomic;
 use overlock::counters::Event as Counter;
 use overlock::platform::{Bucket, Cpu, Slot};
 
@@ -14,6 +13,7 @@ use crate::engine::{self, Core, Cost, Home, Observer, Touch};
 use crate::torture::arena::Arena;
 use crate::torture::failure::Oracle;
 use crate::torture::faults::Fault;
+pub(crate) use crate::torture::memory::{Injected, Word};
 use crate::torture::trace::What;
 
 /// The cost of asking for the time or of yielding to another CPU, in nanoseconds.
@@ -178,13 +178,6 @@ pub(crate) fn membarrier(site: &'static Location<'static>) {
     with(|m| m.cpus.iter_mut().for_each(|cpu| cpu.cut_off = true));
 }
 
-/// An atomic cell of this machine.
-pub(crate) type Word<T> = engine::Word<T, Injected>;
-
-/// The cells of this machine: an access is a step, and the oracles see it.
-#[derive(Debug)]
-pub(crate) struct Injected;
-
 impl Cost for Injected {
     type Charged = ();
 
@@ -208,6 +201,10 @@ impl Observer for Injected {
         if failed {
             suspend();
         }
+    }
+
+    fn number(address: usize, value: u32) -> u32 {
+        if is_stopping() { value } else { with(|m| m.number(Arena::offset(address), value)) }
     }
 }
 
@@ -264,19 +261,14 @@ pub(crate) fn count(event: Counter) {
 }
 
 /// The slot of a CPU.
-pub(crate) fn slot<C: Atomic<u32>>(cpu: Cpu) -> &'static Slot<C> {
-    let slot = with(|m| {
+pub(crate) fn slot(cpu: Cpu) -> &'static Slot<Word<u32>> {
+    with(|m| {
         let index = m.cpus.iter().position(|state| state.number == Some(cpu.index()));
         let index = index.unwrap_or_else(|| panic!("there is no CPU number {}", cpu.index()));
         m.memory.slots[index]
-    });
-    // SAFETY: `Subject::lay_out` has put a slot of these cells there for this run, and a subject
-    // has only one kind.
-    unsafe { &*slot.cast::<Slot<C>>() }
+    })
 }
 
-pub(crate) fn waiters<C: Atomic<u32>>() -> &'static [Bucket<C>] {
-    let (table, buckets) = with(|m| (m.memory.table, m.memory.buckets));
-    // SAFETY: `Subject::lay_out` has put this many buckets of these cells there for this run.
-    unsafe { std::slice::from_raw_parts(table.cast::<Bucket<C>>(), buckets) }
+pub(crate) fn waiters() -> &'static [Bucket<Word<u32>>] {
+    with(|m| m.memory.table)
 }

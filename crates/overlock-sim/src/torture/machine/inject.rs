@@ -4,7 +4,6 @@
 use std::panic::Location;
 
 use super::{AtStep, Status, TorturedMachine, gap};
-use crate::torture::arena::Arena;
 use crate::torture::failure::Oracle;
 use crate::torture::faults::{Fault, InjectedFault};
 use crate::torture::trace::What;
@@ -65,10 +64,8 @@ impl TorturedMachine {
 
     /// Whether there is a cell of another CPU's slot at this offset.
     fn is_others(&self, offset: u32) -> bool {
-        let mine = self.memory.slots[self.cpu()].addr();
-        let slots = Arena::offset(self.memory.slots[0].addr())..self.memory.table_offset;
-        let own = Arena::offset(mine)..Arena::offset(mine + self.memory.slot_bytes);
-        slots.contains(&offset) && !own.contains(&offset)
+        let slots = self.memory.slot(0).start..self.memory.table_offset;
+        slots.contains(&offset) && !self.memory.slot(self.cpu()).contains(&offset)
     }
 
     fn take_away(&mut self, ns: u64) -> AtStep {

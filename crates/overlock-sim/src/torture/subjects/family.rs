@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Read-write locks and condition variables as subjects, and what they would be with mistakes.
 
-use std::marker::PhantomData;
-
 use lock_api::{RawRwLockFair as _, RawRwLockUpgradeFair as _};
 use overlock::platform::Platform;
 use overlock::{Hybrid, Queued, RawLock, RawTimedLock};
@@ -16,7 +14,7 @@ use crate::torture::machine::calls::{cancellable, may_cancel, with};
 use crate::torture::platform::{
     ByAddress, ByNumber, Classless, Inject, Kickless, SpinOnly, SwitchedOff, Waiting,
 };
-use crate::torture::subject::{HYBRID, Probe, QUEUED, Subject, UNFAIR, bare, place};
+use crate::torture::subject::{HYBRID, Probe, QUEUED, Subject, UNFAIR, bad, bare, place};
 
 const READ_WRITE: Promise =
     Promise { layout: Layout::ReadWrite, survives: Survives::Nobody, ..UNFAIR };
@@ -24,120 +22,64 @@ const READ_WRITE: Promise =
 const MONITOR: Promise = Promise { layout: Layout::Monitor, survives: Survives::Nobody, ..UNFAIR };
 
 pub(super) static SUBJECTS: &[Subject] = &[
-    read_write::<ByAddress, Right>("rwlock"),
-    read_write::<ByNumber, Right>("rwlock-by-number"),
-    read_write::<SwitchedOff, Right>("off-rwlock"),
-    read_write::<SpinOnly, Right>("native-rwlock"),
-    monitor::<ByAddress, Right>("condvar"),
-    monitor::<ByNumber, Right>("condvar-by-number"),
-    monitor::<SwitchedOff, Right>("off-condvar"),
-    monitor::<SpinOnly, Right>("native-condvar"),
+    read_write::<ByAddress, RIGHT>("rwlock"),
+    read_write::<ByNumber, RIGHT>("rwlock-by-number"),
+    read_write::<SwitchedOff, RIGHT>("off-rwlock"),
+    read_write::<SpinOnly, RIGHT>("native-rwlock"),
+    monitor::<ByAddress, RIGHT>("condvar"),
+    monitor::<ByNumber, RIGHT>("condvar-by-number"),
+    monitor::<SwitchedOff, RIGHT>("off-condvar"),
+    monitor::<SpinOnly, RIGHT>("native-condvar"),
     mixed::<ByNumber>("mixed-condvar", &KINDS),
 ];
 
 pub(super) static BROKEN: &[Subject] = &[
-    Subject {
-        known_bad: &[Oracle::Exclusion],
-        ..read_write::<ByAddress, Careless>("broken-reads")
-    },
-    Subject {
-        known_bad: &[Oracle::Bypass],
-        ..read_write::<ByAddress, Preferring>("broken-preference")
-    },
-    Subject {
-        known_bad: &[Oracle::LostWakeup],
-        ..read_write::<Kickless, Right>("kickless-rwlock")
-    },
-    Subject {
-        known_bad: &[Oracle::LostWakeup],
-        ..read_write::<Classless, Right>("classless-rwlock")
-    },
+    bad(&[Oracle::Exclusion], read_write::<ByAddress, CARELESS>("broken-reads")),
+    bad(&[Oracle::Bypass], read_write::<ByAddress, PREFERRING>("broken-preference")),
+    bad(&[Oracle::LostWakeup], read_write::<Kickless, RIGHT>("kickless-rwlock")),
+    bad(&[Oracle::LostWakeup], read_write::<Classless, RIGHT>("classless-rwlock")),
     // What another CPU has taken stays taken, or is found so when the run ends.
-    Subject {
-        known_bad: &[Oracle::LostWakeup, Oracle::Progress, Oracle::Residue],
-        ..read_write::<ByAddress, Personal>("broken-given")
-    },
-    Subject { known_bad: &[Oracle::LostWakeup], ..monitor::<ByAddress, Late>("broken-wait") },
-    Subject { known_bad: &[Oracle::LostWakeup], ..monitor::<ByAddress, Greedy>("broken-timeout") },
-    Subject { known_bad: &[Oracle::LostWakeup], ..monitor::<ByAddress, Keeping>("broken-cancel") },
+    bad(
+        &[Oracle::LostWakeup, Oracle::Progress, Oracle::Residue],
+        read_write::<ByAddress, PERSONAL>("broken-given"),
+    ),
+    bad(&[Oracle::LostWakeup], monitor::<ByAddress, LATE>("broken-wait")),
+    bad(&[Oracle::LostWakeup], monitor::<ByAddress, GREEDY>("broken-timeout")),
+    bad(&[Oracle::LostWakeup], monitor::<ByAddress, KEEPING>("broken-cancel")),
 ];
 
-/// How the family is used; the default methods are correct.
-trait Mistake: Send + Sync + 'static {
-    /// What a reader takes the lock for; `None` means that it does not.
-    fn reads(hold: Hold) -> Option<Hold> {
-        Some(hold)
-    }
-    /// Whether a CPU releases what another has taken.
-    const RELEASES_GIVEN: bool = true;
-    /// Whether a wait releases its lock only when it has joined the list.
-    const JOINS_FIRST: bool = true;
-    /// Whether a wait that was notified says so after its deadline.
-    const TELLS: bool = true;
-    /// Whether a wait that is cancelled passes its notification on.
-    const PASSES_ON: bool = true;
-}
-
-struct Right;
-impl Mistake for Right {}
-
+/// Nothing is wrong.
+const RIGHT: u8 = 0;
 /// Readers do not take the lock.
-struct Careless;
-impl Mistake for Careless {
-    fn reads(_: Hold) -> Option<Hold> {
-        None
-    }
-}
-
-/// Only the CPU that has taken the lock releases it.
-struct Personal;
-impl Mistake for Personal {
-    const RELEASES_GIVEN: bool = false;
-}
-
+const CARELESS: u8 = 1;
 /// Readers pass waiting writers, as those of libc's rwlock do by default.
-struct Preferring;
-impl Mistake for Preferring {
-    fn reads(_: Hold) -> Option<Hold> {
-        Some(Hold::Again)
-    }
-}
-
+const PREFERRING: u8 = 2;
+/// Only the CPU that has taken the lock releases it.
+const PERSONAL: u8 = 3;
 /// A wait releases the lock first, and misses a notification before it has joined the list.
-struct Late;
-impl Mistake for Late {
-    const JOINS_FIRST: bool = false;
-}
-
+const LATE: u8 = 4;
 /// A waiter that is notified and comes back after its deadline keeps the notification.
-struct Greedy;
-impl Mistake for Greedy {
-    const TELLS: bool = false;
-}
-
+const GREEDY: u8 = 5;
 /// A waiter that is cancelled stays until it is notified, and keeps the notification.
-struct Keeping;
-impl Mistake for Keeping {
-    const PASSES_ON: bool = false;
+const KEEPING: u8 = 6;
+
+const fn read_write<W: Waiting, const FAULT: u8>(name: &'static str) -> Subject {
+    bare::<W>(name, read_write_kind::<W, FAULT>())
 }
 
-const fn read_write<W: Waiting, M: Mistake>(name: &'static str) -> Subject {
-    bare::<W>(name, read_write_kind::<W, M>())
-}
-
-const fn read_write_kind<W: Waiting, M: Mistake>() -> Kind {
-    let place = |line| place(line, Sharing::<W, M>(RawRwLock::new(), PhantomData)) as _;
+const fn read_write_kind<W: Waiting, const FAULT: u8>() -> Kind {
+    let place = |line| place(line, Sharing::<W, FAULT>(RawRwLock::new())) as _;
     Kind { timed: true, role: Role::ReadWrite, promise: READ_WRITE, place }
 }
 
-const fn monitor<W: Waiting, M: Mistake>(name: &'static str) -> Subject {
-    bare::<W>(name, monitor_kind::<W, M>())
+const fn monitor<W: Waiting, const FAULT: u8>(name: &'static str) -> Subject {
+    bare::<W>(name, monitor_kind::<W, FAULT>())
 }
 
-const fn monitor_kind<W: Waiting, M: Mistake>() -> Kind {
+const fn monitor_kind<W: Waiting, const FAULT: u8>() -> Kind {
     let place = |line| {
         let (lock, condvar) = (Told(Hybrid::new()), RawCondvar::new());
-        place(line, Monitor::<W, M> { lock, condvar, mistake: PhantomData }) as _
+        place(line, Monitor::<W, FAULT> { lock, condvar }) as _
     };
     Kind { timed: true, role: Role::Monitor, promise: MONITOR, place }
 }
@@ -145,9 +87,9 @@ const fn monitor_kind<W: Waiting, M: Mistake>() -> Kind {
 /// Monitors beside locks. Waiters of all share the nodes of their CPUs.
 const fn kinds<W: Waiting>() -> [Kind; 4] {
     [
-        monitor_kind::<W, Right>(),
+        monitor_kind::<W, RIGHT>(),
         Kind::timed::<Hybrid<Inject<W>, Probe>>(HYBRID),
-        read_write_kind::<W, Right>(),
+        read_write_kind::<W, RIGHT>(),
         Kind::timed::<Queued<Inject<W>, Probe>>(QUEUED),
     ]
 }
@@ -155,21 +97,25 @@ const fn kinds<W: Waiting>() -> [Kind; 4] {
 static KINDS: [Kind; 4] = kinds::<ByNumber>();
 
 const fn mixed<W: Waiting>(name: &'static str, mix: &'static [Kind]) -> Subject {
-    Subject { mix, ..monitor::<W, Right>(name) }
+    Subject { mix, ..monitor::<W, RIGHT>(name) }
 }
 
 #[repr(transparent)]
-struct Sharing<W: Waiting, M>(RawRwLock<Inject<W>, Probe>, PhantomData<M>);
+struct Sharing<W: Waiting, const FAULT: u8>(RawRwLock<Inject<W>, Probe>);
 
-impl<W: Waiting, M: Mistake> Sharing<W, M> {
+impl<W: Waiting, const FAULT: u8> Sharing<W, FAULT> {
     /// What the lock is really taken for.
     fn really(hold: Hold) -> Option<Hold> {
-        if hold == Hold::Read { M::reads(hold) } else { Some(hold) }
+        match (FAULT, hold) {
+            (CARELESS, Hold::Read) => None,
+            (PREFERRING, Hold::Read) => Some(Hold::Again),
+            _ => Some(hold),
+        }
     }
 }
 
 // A mistake under test touches nothing but the lock's own cells.
-impl<W: Waiting, M: Mistake> LockVerbs for Sharing<W, M> {
+impl<W: Waiting, const FAULT: u8> LockVerbs for Sharing<W, FAULT> {
     fn lock(&self, hold: Hold) {
         match Self::really(hold) {
             Some(Hold::Write) => self.0.lock(),
@@ -201,7 +147,7 @@ impl<W: Waiting, M: Mistake> LockVerbs for Sharing<W, M> {
     }
 
     fn unlock(&self, hold: Hold) {
-        if !M::RELEASES_GIVEN && with(|m| m.releases_given) {
+        if FAULT == PERSONAL && with(|m| m.releases_given) {
             return;
         }
         // SAFETY: the caller holds the lock for that.
@@ -216,7 +162,7 @@ impl<W: Waiting, M: Mistake> LockVerbs for Sharing<W, M> {
     }
 
     fn unlock_fair(&self, hold: Hold) {
-        if !M::RELEASES_GIVEN {
+        if FAULT == PERSONAL {
             return self.unlock(hold);
         }
         // SAFETY: the caller holds the lock for that.
@@ -293,13 +239,12 @@ unsafe impl<L: RawLock> RawLock for Told<L> {
 }
 
 #[repr(C)]
-struct Monitor<W: Waiting, M> {
+struct Monitor<W: Waiting, const FAULT: u8> {
     condvar: RawCondvar<Inject<W>, Probe>,
     lock: Told<Hybrid<Inject<W>>>,
-    mistake: PhantomData<M>,
 }
 
-impl<W: Waiting, M: Mistake> LockVerbs for Monitor<W, M> {
+impl<W: Waiting, const FAULT: u8> LockVerbs for Monitor<W, FAULT> {
     fn lock(&self, _: Hold) {
         self.lock.0.lock();
     }
@@ -321,13 +266,13 @@ impl<W: Waiting, M: Mistake> LockVerbs for Monitor<W, M> {
         let waited = cancellable(|| {
             // SAFETY: the caller holds the lock.
             let unlock = || unsafe { self.lock.unlock() };
-            if !M::JOINS_FIRST {
+            if FAULT == LATE {
                 unlock();
                 return self.condvar.wait_between(deadline_ns, || {}, || self.lock.lock());
             }
             let release = || {
                 unlock();
-                if M::PASSES_ON {
+                if FAULT != KEEPING {
                     may_cancel();
                 }
             };
@@ -337,11 +282,11 @@ impl<W: Waiting, M: Mistake> LockVerbs for Monitor<W, M> {
             self.lock.lock();
             return false;
         };
-        if !M::PASSES_ON && with(TorturedMachine::wait_is_cancelled) {
+        if FAULT == KEEPING && with(TorturedMachine::wait_is_cancelled) {
             return false;
         }
         let late = || deadline_ns.is_some_and(|at| Inject::<W>::now_ns() >= at);
-        notified && (M::TELLS || !late())
+        notified && (FAULT != GREEDY || !late())
     }
 
     fn notify(&self, all: bool) {

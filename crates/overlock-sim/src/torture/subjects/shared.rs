@@ -14,76 +14,56 @@ use crate::torture::subject::{Subject, UNFAIR, bare, place};
 const SHARED: Promise = Promise { layout: Layout::Opaque, survives: Survives::Nobody, ..UNFAIR };
 
 pub(super) static SUBJECTS: &[Subject] = &[
-    shared::<ByNumber, Right>("refresh"),
-    shared::<ByAddress, Right>("refresh-by-address"),
-    shared::<SwitchedOff, Right>("off-refresh"),
-    shared::<SpinOnly, Right>("native-refresh"),
+    shared::<ByNumber, RIGHT>("refresh"),
+    shared::<ByAddress, RIGHT>("refresh-by-address"),
+    shared::<SwitchedOff, RIGHT>("off-refresh"),
+    shared::<SpinOnly, RIGHT>("native-refresh"),
 ];
 
 pub(super) static BROKEN: &[Subject] = &[
-    known_bad::<Stale>("broken-stale-refresh", &[Oracle::Freshness]),
-    known_bad::<Waits>("broken-last-refresh", &[Oracle::Progress]),
+    known_bad::<STALE>("broken-stale-refresh", &[Oracle::Freshness]),
+    known_bad::<WAITS>("broken-last-refresh", &[Oracle::Progress]),
 ];
 
-const fn shared<W: Waiting, M: Meaning>(name: &'static str) -> Subject {
-    bare::<W>(name, kind::<W, M>())
+const fn shared<W: Waiting, const FAULT: u8>(name: &'static str) -> Subject {
+    bare::<W>(name, kind::<W, FAULT>())
 }
 
-const fn kind<W: Waiting, M: Meaning>() -> Kind {
-    Kind { timed: false, role: Role::Value, promise: SHARED, place: place_shared::<W, M> }
+const fn kind<W: Waiting, const FAULT: u8>() -> Kind {
+    Kind { timed: false, role: Role::Value, promise: SHARED, place: place_shared::<W, FAULT> }
 }
 
 /// `Refresh` as one of several kinds.
 pub(super) const fn right<W: Waiting>() -> Kind {
-    kind::<W, Right>()
+    kind::<W, RIGHT>()
 }
 
-const fn known_bad<M: Meaning>(name: &'static str, known_bad: &'static [Oracle]) -> Subject {
-    Subject { known_bad, ..shared::<ByNumber, M>(name) }
+const fn known_bad<const FAULT: u8>(name: &'static str, known_bad: &'static [Oracle]) -> Subject {
+    Subject { known_bad, ..shared::<ByNumber, FAULT>(name) }
 }
 
-fn place_shared<W: Waiting, M: Meaning>(line: *mut u8) -> &'static dyn LockVerbs {
-    place(line, Sharing::<W, M>(Refresh::zeroed(), std::marker::PhantomData))
+fn place_shared<W: Waiting, const FAULT: u8>(line: *mut u8) -> &'static dyn LockVerbs {
+    place(line, Sharing::<W, FAULT>(Refresh::zeroed()))
 }
 
-/// Which call answers which request.
-trait Meaning: Send + Sync + 'static {
-    fn meant(verb: Verb) -> Verb {
-        verb
-    }
-}
-
-struct Right;
-impl Meaning for Right {}
-
+const RIGHT: u8 = 0;
 /// Accepts a refresh that is under way as fresh.
-struct Stale;
-impl Meaning for Stale {
-    fn meant(verb: Verb) -> Verb {
-        if verb == Verb::Fresh { Verb::Join } else { verb }
-    }
-}
-
+const STALE: u8 = 1;
 /// Waits for the refresh under way even if only the last value was asked for.
-struct Waits;
-impl Meaning for Waits {
-    fn meant(verb: Verb) -> Verb {
-        if verb == Verb::Last { Verb::Join } else { verb }
-    }
-}
+const WAITS: u8 = 2;
 
 #[repr(transparent)]
-struct Sharing<W: Waiting, M: Meaning>(Refresh<u128, Inject<W>>, std::marker::PhantomData<M>);
+struct Sharing<W: Waiting, const FAULT: u8>(Refresh<u128, Inject<W>>);
 
 /// A one in each word.
 const ONES: u128 = 0x1_0000_0001_0000_0001_0000_0001;
 
-impl<W: Waiting, M: Meaning> LockVerbs for Sharing<W, M> {
+impl<W: Waiting, const FAULT: u8> LockVerbs for Sharing<W, FAULT> {
     fn ask(&self, verb: Verb, compute: &dyn Fn() -> u32) -> Option<u32> {
         let compute = || u128::from(compute()) * ONES;
-        let value = match M::meant(verb) {
-            Verb::Fresh => self.0.fresh(compute),
-            Verb::Last => self.0.last(),
+        let value = match verb {
+            Verb::Fresh if FAULT != STALE => self.0.fresh(compute),
+            Verb::Last if FAULT != WAITS => self.0.last(),
             _ => self.0.join(compute),
         };
         let number = value as u32;
