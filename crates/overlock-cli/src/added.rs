@@ -83,14 +83,7 @@ impl Added {
             !own && (names.contains(&name) || is_published && *program == "overlock-papers")
         };
         let Some((program, folder, _)) = PROGRAMS.iter().find(has) else { return Ok(()) };
-        Err(Command::new(path(program)).args(std::env::args_os().skip(1)).exec()).with_context(
-            || {
-                format!(
-                    "{name} needs the program {program}: `cargo install --path {folder}` in the \
-                     source tree of Overlock brings it"
-                )
-            },
-        )
+        become_program(name, program, folder)
     }
 
     /// Finds out what can run of the worlds that this program has, or of those that another one
@@ -134,4 +127,25 @@ impl Added {
 fn path(program: &str) -> PathBuf {
     let beside = std::env::current_exe().ok().map(|own| own.with_file_name(program));
     beside.filter(|beside| beside.exists()).unwrap_or_else(|| program.into())
+}
+
+/// Becomes the program that has the verb, if it is another's.
+///
+/// # Errors
+/// If there is no such program; then the error says how to build it.
+pub(crate) fn leave_verb(verb: &str) -> Result<()> {
+    if !["host", "replay"].contains(&verb) {
+        return Ok(());
+    }
+    become_program(verb, "overlock-host", "host")
+}
+
+/// Becomes `program` with the same command line.
+fn become_program(name: &str, program: &str, folder: &str) -> Result<()> {
+    Err(Command::new(path(program)).args(std::env::args_os().skip(1)).exec()).with_context(|| {
+        format!(
+            "{name} needs the program {program}: `cargo install --path {folder}` in the source \
+             tree of Overlock brings it"
+        )
+    })
 }

@@ -14,6 +14,8 @@ use clap::{Parser, Subcommand};
 #[derive(Debug, Parser)]
 #[command(name = "overlock", version, subcommand_required = true)]
 #[command(after_help = "What every counter, column and field means: overlock reference\n\
+                  Policies on a host with sched_ext, and recordings of any host: overlock host, \
+                  overlock replay\n\
                   Exit codes: 0 fine, 1 a check failed, 2 could not run or write, 130 interrupted.")]
 pub(crate) struct Cli {
     #[command(subcommand)]

@@ -44,6 +44,11 @@ pub use worlds::{Note, Options};
 /// Does what the command line says, with the worlds and experiments that are `added`.
 pub fn main(added: &Added) -> ExitCode {
     overlock_programs::obey_as_starter();
+    let verb = std::env::args_os().nth(1).unwrap_or_default();
+    if let Err(error) = added::leave_verb(&verb.to_string_lossy()) {
+        output::complain(&format!("overlock: {error:#}"));
+        return ExitCode::from(2);
+    }
     let cli = match Cli::try_parse_from(lock_first(std::env::args_os().collect())) {
         Ok(cli) => cli,
         Err(error) => return explain(error),

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One group while its recording is played: where each thread is, what every policy says to a spin,
+//! and when the thread that it named ran.
+//!
+//! The schedule stays the recorded one. A policy is asked at each spin as if all before had been as
+//! it was, so its answers are those of the first moment, and not of a host that it has changed.
+
+use super::line::Lock;
+use super::score::{Choice, Score};
+use overlock_vcpu::host::sched::yield_to::{
+    Candidate, IpiFirst, Notice, Policy, SkipSpinners, Skipped, Trace, Verdict, View, by_name,
+};
+use overlock_vcpu::host::sched::{Spin, SpinHint};
+use overlock_vcpu::host::{Nanos, Vcpu};
+use std::collections::HashMap;
+
+/// Where a thread is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Unknown,
+    Asleep,
+    Waits,
+    Runs,
+}
+
+#[derive(Clone, Debug)]
+struct Member {
+    standing: Standing,
+    /// It left its processor in a spin and has not run since.
+    spinning: bool,
+    /// Its last word was a spin, which has this number.
+    spins: Option<usize>,
+    /// The lock it waits for, and those it has.
+    waits: Option<String>,
+}
+
+/// A policy, and its answers.
+#[derive(Debug)]
+struct Subject {
+    policy: Box<dyn Policy + Send>,
+    score: Score,
+}
+
+/// A group that is being played.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    members: Vec<Member>,
+    subjects: Vec<Subject>,
+    kernel: Score,
+    kicks: Score,
+    holders: HashMap<String, u32>,
+    pcpus: u32,
+    spins: usize,
+}
+
+/// The names of the policies that are asked, in the order of the table.
+pub(crate) const POLICIES: [&str; 7] =
+    ["yield", "round-robin", "skip-spinners", "spin-count", "load-gate", "ipi-first", "pv-hint"];
+
+/// The policy with this name, for so many threads.
+pub(crate) fn policy(name: &str, threads: u32) -> Option<Box<dyn Policy + Send>> {
+    match name {
+        "ipi-first" => Some(Box::new(IpiFirst::new(threads, SkipSpinners::new(threads)))),
+        _ => by_name(name, threads),
+    }
+}
+
+impl Stage {
+    pub(crate) fn new(threads: usize, pcpus: u32) -> Self {
+        let member =
+            Member { standing: Standing::Unknown, spinning: false, spins: None, waits: None };
+        let subjects = POLICIES.iter().filter_map(|name| {
+            Some(Subject { policy: policy(name, threads as u32)?, score: Score::new(name) })
+        });
+        Self {
+            members: vec![member; threads],
+            subjects: subjects.collect(),
+            kernel: Score::new("the kernel"),
+            kicks: Score::new("kicks"),
+            holders: HashMap::new(),
+            pcpus,
+            spins: 0,
+        }
+    }
+
+    /// The kernel's own choices, those of every policy, and the kicked vCPUs.
+    pub(crate) fn scores(&self) -> (&Score, impl Iterator<Item = &Score>, &Score) {
+        (&self.kernel, self.subjects.iter().map(|subject| &subject.score), &self.kicks)
+    }
+
+    fn tell(&mut self, at: Nanos, notice: Notice) {
+        self.subjects.iter_mut().for_each(|subject| subject.policy.notice(at, notice));
+    }
+
+    /// Forgets where the threads are: events are missing here.
+    pub(crate) fn lose(&mut self) {
+        for member in &mut self.members {
+            (member.standing, member.spins) = (Standing::Unknown, None);
+        }
+        let subjects = self.subjects.iter_mut().map(|subject| &mut subject.score);
+        subjects.chain([&mut self.kernel, &mut self.kicks]).for_each(Score::lose);
+    }
+
+    /// A thread of the group does something, so it runs, wherever it was before the recording.
+    pub(crate) fn acts(&mut self, place: u32) {
+        let member = &mut self.members[place as usize];
+        if member.standing == Standing::Unknown {
+            member.standing = Standing::Runs;
+        }
+    }
+
+    /// A thread of the group begins to run.
+    pub(crate) fn runs(&mut self, at: Nanos, place: u32) {
+        let member = &mut self.members[place as usize];
+        (member.standing, member.spinning) = (Standing::Runs, false);
+        let subjects = self.subjects.iter_mut().map(|subject| &mut subject.score);
+        subjects.chain([&mut self.kicks]).for_each(|score| score.ran(place, at));
+        self.tell(at, Notice::Runs(Vcpu(place)));
+    }
+
+    /// A thread of the group stops running, for `next`, which may be of the group, too.
+    pub(crate) fn stops(&mut self, at: Nanos, place: u32, ready: bool, next: Option<u32>) {
+        let member = &mut self.members[place as usize];
+        member.standing = if ready { Standing::Waits } else { Standing::Asleep };
+        let spun = member.spins.take().filter(|_| ready);
+        member.spinning = spun.is_some();
+        match spun {
+            Some(number) => {
+                let choice = next.map_or(Choice::Stranger, Choice::Member);
+                self.kernel.close(number, choice);
+                self.subjects.iter_mut().for_each(|of| of.score.compare(number, choice));
+            }
+            None => self.tell(at, Notice::Worked(Vcpu(place))),
+        }
+    }
+
+    /// A thread of the group wakes up.
+    pub(crate) fn wakes(&mut self, place: u32) {
+        let member = &mut self.members[place as usize];
+        if member.standing != Standing::Runs {
+            member.standing = Standing::Waits;
+        }
+    }
+
+    /// A thread of the group does something else than spin: a spin is over, and it has kept its
+    /// processor.
+    pub(crate) fn goes_on(&mut self, place: u32) {
+        if let Some(number) = self.members[place as usize].spins.take() {
+            self.kernel.close(number, Choice::Stayed);
+            self.subjects.iter_mut().for_each(|of| of.score.compare(number, Choice::Stayed));
+        }
+    }
+
+    /// A thread interrupts others of the group.
+    pub(crate) fn interrupts(&mut self, at: Nanos, from: u32, to: &[u32]) {
+        let members = self.members.len();
+        for &to in to.iter().filter(|&&to| to != from && (to as usize) < members) {
+            self.tell(at, Notice::Ipi { from: Vcpu(from), to: Vcpu(to) });
+        }
+    }
+
+    /// A thread kicks the next waiter, which is therefore known: was it off its processor, and how
+    /// long?
+    pub(crate) fn kicks(&mut self, at: Nanos, to: u32) {
+        let Some(member) = self.members.get(to as usize) else { return };
+        let number = self.kicks.count();
+        match member.standing {
+            Standing::Runs => self.kicks.names_none("running"),
+            Standing::Unknown => self.kicks.names_none("unknown"),
+            Standing::Waits => self.kicks.name(number, to, at, "preempted"),
+            Standing::Asleep => self.kicks.name(number, to, at, "asleep"),
+        }
+    }
+
+    /// A thread says something of a lock.
+    pub(crate) fn says(&mut self, place: u32, lock: Lock<'_>) {
+        let member = &mut self.members[place as usize];
+        match lock {
+            Lock::Waits(lock) => member.waits = Some(lock.into()),
+            Lock::Holds(lock) => {
+                member.waits = None;
+                self.holders.insert(lock.into(), place);
+            }
+            Lock::Frees(lock) => {
+                self.holders.remove(lock);
+            }
+        }
+    }
+
+    /// Asks every policy what to do about a spin.
+    pub(crate) fn spins(&mut self, at: Nanos, place: u32) {
+        self.goes_on(place);
+        let number = self.spins;
+        self.spins += 1;
+        self.members[place as usize].spins = Some(number);
+        let unfit = |(other, member): (u32, &Member)| match member.standing {
+            _ if other == place => Some(Skipped::Itself),
+            Standing::Unknown => Some(Skipped::Unknown),
+            Standing::Asleep => Some(Skipped::Halted),
+            Standing::Runs => Some(Skipped::Running),
+            Standing::Waits => None,
+        };
+        let candidates: Vec<Candidate> = (0..)
+            .zip(&self.members)
+            .map(|(other, of)| Candidate { unfit: unfit((other, of)), spinning: of.spinning })
+            .collect();
+        let view = View::new(at, self.pcpus, &candidates);
+        let waits = self.members[place as usize].waits.as_ref();
+        let holder = waits.and_then(|lock| self.holders.get(lock)).filter(|&&of| of != place);
+        let truth = holder.map_or(SpinHint::NONE, |&holder| SpinHint::holder(Vcpu(holder)));
+        // Who writes into the recording would tell the host as well.
+        let spin = Spin { hint: truth, truth, ..Spin::reported(Vcpu(place)) };
+        let awaited = spin.awaited(&view).map(|vcpu| vcpu.0);
+        self.kernel.begin(awaited);
+        for Subject { policy, score } in &mut self.subjects {
+            let mut trace = Trace::new(candidates.len() as u32);
+            score.begin(awaited);
+            match policy.on_spin(&spin, &view, &mut trace) {
+                Verdict::To(to, why) => score.name(number, to.0, at, why.name()),
+                Verdict::Plain(why) | Verdict::Stay(why) => score.names_none(why.name()),
+            }
+        }
+    }
+}

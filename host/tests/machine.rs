@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The scheduler in a real kernel: Debian's Linux of unstable, in QEMU. Skips visibly where that
+//! can't be had.
+
+use serde_json::Value;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const HOST: &str = env!("CARGO_MANIFEST_DIR");
+
+/// Runs a script in the machine; what it prints, or nothing if there is no machine.
+fn machine(script: &str, files: &[&Path]) -> Option<String> {
+    let mut machine = Command::new(format!("{HOST}/machine.sh"));
+    machine.arg(format!("{HOST}/tests/{script}")).arg(env!("CARGO_BIN_EXE_overlock-host"));
+    let done = machine.args(files).output().unwrap();
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    if done.status.code() == Some(77) {
+        std::io::stderr().write_all(said.as_bytes()).unwrap();
+        return None;
+    }
+    assert!(done.status.success(), "{said}\n{}", String::from_utf8_lossy(&done.stderr));
+    Some(said)
+}
+
+/// The part of what was said below a heading.
+fn part<'a>(said: &'a str, heading: &str) -> &'a str {
+    let (_, after) =
+        said.split_once(&format!("== {heading}\n")).unwrap_or_else(|| panic!("{heading}: {said}"));
+    after.split_once("\n== ").map_or(after, |(part, _)| part)
+}
+
+#[test]
+fn the_scheduler_decides_as_the_oracle_and_ends_well_however_it_ends() {
+    let Some(said) = machine("life.sh", &[]) else { return };
+    let each = part(&said, "each");
+    let rows: Vec<Value> =
+        each.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    assert_eq!(rows.len(), 7, "{each}");
+    for row in &rows {
+        assert_eq!((&row["oracle"], &row["ended"]), (&"same".into(), &"asked".into()), "{row}");
+        assert!(row["events"].as_u64() > Some(0), "{row}");
+    }
+    let moved: u64 = rows.iter().filter_map(|row| row["moved"].as_u64()).sum();
+    assert!(moved > 0, "no chosen thread ever ran: {each}");
+    let reasons = |policy: &str| {
+        rows.iter().find(|row| row["policy"] == policy).unwrap()["reasons"].to_string()
+    };
+    assert!(reasons("none").contains("stay policy-never"), "{each}");
+    assert!(reasons("yield").contains("plain policy-undirected"), "{each}");
+    for (heading, wanted) in [
+        ("nobody", "loading a scheduler needs root"),
+        ("missing", "there is no process [99999]"),
+        ("no-cgroup", "there is no cgroup /sys/fs/cgroup/none"),
+        ("occupied", "another scheduler is loaded: overlock"),
+        ("ctrl-c", "The scheduler is unloaded.\n"),
+        ("killed", "disabled\nalive"),
+        ("watchdog", "The kernel threw the scheduler out: runnable task stall"),
+        ("watchdog", "code 1\ndisabled\nalive"),
+        ("cgroup", "The scheduler is unloaded: there is no cgroup /sys/fs/cgroup/vm.\n"),
+        ("died", "The scheduler is unloaded: there is no process"),
+        ("no-sched-ext", "the kernel has no sched_ext"),
+        ("no-btf", "the kernel has no BTF"),
+    ] {
+        assert!(part(&said, heading).contains(wanted), "{heading}: {}", part(&said, heading));
+    }
+}
+
+/// The kernel image and its monitor, from the other workspace.
+fn image() -> (PathBuf, PathBuf) {
+    let mut cargo = Command::new("cargo");
+    cargo.args(["run", "--quiet", "--locked", "--bin", "image", "--", "--vmm"]);
+    let done = cargo.current_dir(format!("{HOST}/../kernels")).output().unwrap();
+    assert!(done.status.success(), "{done:?}");
+    let image = PathBuf::from(String::from_utf8(done.stdout).unwrap().trim());
+    let monitor = image.with_file_name("overlock-vmm");
+    (image, monitor)
+}
+
+#[test]
+fn two_guests_run_under_every_policy_and_the_oracle_agrees() {
+    let (image, monitor) = image();
+    let Some(said) = machine("guests.sh", &[&image, &monitor]) else { return };
+    let rows: Vec<Value> =
+        said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    assert_eq!(rows.len(), 8, "the kernel's own class and seven policies: {said}");
+    for row in &rows {
+        assert!(row["ops_per_s"][0].as_f64() > Some(0.0), "{row}");
+    }
+    let (_, events) = said.split_once("the same answers and counts: ").expect(&said);
+    let events: u64 = events.split(' ').next().unwrap().parse().unwrap();
+    assert!(events > 0, "{said}");
+    assert!(said.trim_end().ends_with("disabled"), "{said}");
+}
