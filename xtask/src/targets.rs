@@ -174,7 +174,8 @@ fn linked() -> Result<bool> {
 }
 
 /// A program that asks for every feature of `parking_lot` and of `spin` that ours have: it builds
-/// on ours once `overlock-patch add` was run, says what ours can't do, and `remove` leaves no trace.
+/// on ours once `overlock-patch add` was run, says what ours can't do, and `remove` leaves no
+/// trace.
 fn patched() -> Result<bool> {
     let all = "\"arc_lock\", \"owning_ref\", \"serde\", \"send_guard\"";
     let wanted = |more| {

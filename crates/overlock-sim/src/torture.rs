@@ -21,7 +21,7 @@ mod subjects;
 mod trace;
 
 pub use conditions::CPUS;
-pub use failure::{Failure, Oracle};
+pub use failure::{Breach, Oracle};
 pub use faults::{Fault, Faults};
 pub use injections::injections;
 pub use plan::FaultPlan;

@@ -8,7 +8,7 @@ use super::File;
 const FACADES: [&str; 4] = ["overlock", "overlock-c", "overlock-parking-lot", "overlock-spin"];
 
 /// Names that several crates have already. Rename a type rather than add to these.
-const KNOWN: [&str; 29] = [
+const KNOWN: [&str; 26] = [
     "Background",
     "Candidate",
     "Clock",
@@ -18,9 +18,7 @@ const KNOWN: [&str; 29] = [
     "Engine",
     "Error",
     "Event",
-    "Failure",
     "Guest",
-    "Kind",
     "Lengths",
     "Lock",
     "Nanos",
@@ -30,7 +28,6 @@ const KNOWN: [&str; 29] = [
     "Published",
     "Report",
     "Row",
-    "Run",
     "Standing",
     "State",
     "Usage",
@@ -60,6 +57,14 @@ pub(super) fn repeated(files: &[File]) -> Vec<String> {
         let files: Vec<&str> = files.iter().copied().collect();
         format!("the public type {name} stands in {}", files.join(", "))
     });
+    told.chain(unique(&places)).collect()
+}
+
+/// Returns the known names that have become unique. A part of a tree, as in a test, has none.
+fn unique(places: &BTreeMap<&str, BTreeSet<&str>>) -> Vec<String> {
+    let is_whole = KNOWN.iter().any(|name| places.contains_key(name));
+    let unique = KNOWN.iter().filter(|name| places.get(*name).is_none_or(|files| files.len() < 2));
+    let told = unique.filter(|_| is_whole).map(|name| format!("{name} is unique: strike it"));
     told.collect()
 }
 

@@ -52,7 +52,7 @@ impl Oracle {
 
 /// The first thing that went wrong in a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct Breach {
     pub oracle: Oracle,
     /// When, in virtual nanoseconds since the run began.
     pub at_ns: u64,
@@ -63,7 +63,7 @@ pub struct Failure {
     pub text: String,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for Breach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} at {} ns, cpu {}", self.oracle.name(), self.at_ns, self.cpu)?;
         if let Some(lock) = self.lock {

@@ -33,7 +33,7 @@ use overlock::counters::Event as Counter;
 use crate::engine::Core;
 use crate::torture::arena::Arena;
 use crate::torture::conditions::{CPUS, Conditions, Hold, Verb};
-use crate::torture::failure::{Failure, Oracle};
+use crate::torture::failure::{Breach, Oracle};
 use crate::torture::faults::{Fault, Faults, Injection};
 use crate::torture::kind::{Kind, Layout};
 use crate::torture::lock_model::LockModel;
@@ -178,7 +178,7 @@ pub(crate) struct TorturedMachine {
     pub(crate) rng: Rng,
     pub(crate) cpus: Vec<CpuState>,
     pub(crate) locks: Vec<LockModel>,
-    pub(crate) failure: Option<Failure>,
+    pub(crate) failure: Option<Breach>,
     pub(crate) tally: Tally,
     pub(crate) trace: Trace,
     pub(crate) core: Core<Event>,
@@ -419,7 +419,7 @@ impl TorturedMachine {
     pub(crate) fn fail(&mut self, lock: Option<usize>, oracle: Oracle, text: String) {
         if self.failure.is_none() {
             let (at_ns, cpu) = (self.core.now, self.cpu());
-            self.failure = Some(Failure { oracle, at_ns, cpu, lock, text });
+            self.failure = Some(Breach { oracle, at_ns, cpu, lock, text });
             // The running CPU stops at its next step.
             self.core.interrupt();
         }

@@ -8,7 +8,6 @@ use crate::engine;
 use crate::torture::arena::Arena;
 use crate::torture::conditions::Conditions;
 
-/// An atomic cell.
 pub(crate) type Word<T> = engine::Word<T, Injected>;
 
 /// What accesses of cells come to: each is a step of the machine, and the oracles see it.

@@ -7,7 +7,7 @@ use overlock::counters::Event;
 
 use crate::torture::arena::Arena;
 use crate::torture::conditions::{Conditions, Hold, Verb};
-use crate::torture::failure::Failure;
+use crate::torture::failure::Breach;
 use crate::torture::faults::Faults;
 use crate::torture::kind::{Kind, Role};
 use crate::torture::machine::calls::{self, with};
@@ -50,7 +50,7 @@ pub struct Report {
     pub injected: bool,
     /// A hash of everything that happened.
     pub hash: u64,
-    pub failure: Option<Failure>,
+    pub failure: Option<Breach>,
     /// If something went wrong, the last events before that.
     pub trace: Vec<String>,
 }

@@ -44,7 +44,7 @@ unsafe impl RawLock for Recorded {
     }
 
     unsafe fn unlock(&self) {
-        // SAFETY: the caller's; and where two CPUs release one acquisition, the model is about that.
+        // SAFETY: the caller's; where two CPUs release one acquisition, the model is about that.
         unsafe {
             if !self.0.hand_back() {
                 self.0.unlock();
