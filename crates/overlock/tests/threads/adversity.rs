@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::support::oracle;
 use crate::support::skip::skip;
 use overlock::platform::{Shared, Threads};
-use overlock::{ConstLock, Hybrid, Queued, RawLock, TestAndSet, Ticket};
+use overlock::{ConstLock, Hybrid, Queued, RawLock, TestAndSet};
 
 fn unlock(lock: &impl RawLock) {
     // SAFETY: every caller holds the lock.
@@ -208,40 +208,7 @@ fn works_under_sched_fifo<L: ConstLock + 'static>() {
     .unwrap();
 }
 
-macro_rules! adversity {
-    ($($name:ident: $lock:ty;)*) => {$(
-        mod $name {
-            use super::*;
-
-            #[test]
-            fn shares_one_processor() {
-                super::shares_one_processor::<$lock>();
-            }
-
-            #[test]
-            fn waits_without_spinning() {
-                super::waits_without_spinning::<$lock>();
-            }
-
-            #[test]
-            fn survives_page_faults() {
-                super::survives_page_faults::<$lock>();
-            }
-
-            #[test]
-            fn works_under_sched_fifo() {
-                super::works_under_sched_fifo::<$lock>();
-            }
-        }
-    )*};
-}
-
-adversity! {
-    test_and_set: TestAndSet<Threads>;
-    ticket: Ticket<Threads>;
-    queued: Queued<Threads>;
-    hybrid: Hybrid<Threads>;
-}
+each_lock! { shares_one_processor waits_without_spinning survives_page_faults works_under_sched_fifo }
 
 /// A process holds a lock in shared memory and is stopped: the waiter sleeps meanwhile, and takes
 /// the lock once the stopped process has been continued.

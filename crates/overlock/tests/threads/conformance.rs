@@ -50,32 +50,18 @@ suite! {
 }
 
 #[test]
-fn ticket_serves_in_order() {
+fn queues_serve_in_order() {
     oracle::serves_in_order(new::<Ticket<Threads>>, 12).unwrap();
-}
-
-#[test]
-fn narrow_ticket_serves_in_order() {
     oracle::serves_in_order(new::<Ticket<Threads, Uncounted, Narrow>>, 12).unwrap();
-}
-
-#[test]
-fn queued_serves_its_queue_in_order() {
     oracle::mostly_serves_in_order(new::<Queued<Threads>>, 12).unwrap();
-}
-
-#[test]
-fn hybrid_serves_its_queue_in_order() {
     oracle::mostly_serves_in_order(new::<Hybrid<Threads>>, 12).unwrap();
 }
 
-#[test]
-fn nobody_touches_a_lock_after_its_last_release() {
-    oracle::leaves_memory_alone::<TestAndSet<Threads>>(3_000).unwrap();
-    oracle::leaves_memory_alone::<Ticket<Threads>>(3_000).unwrap();
-    oracle::leaves_memory_alone::<Queued<Threads>>(3_000).unwrap();
-    oracle::leaves_memory_alone::<Hybrid<Threads>>(3_000).unwrap();
+fn no_thread_touches_it_after_its_last_release<L: oracle::Subject>() {
+    oracle::leaves_memory_alone::<L>(3_000).unwrap();
 }
+
+each_lock! { no_thread_touches_it_after_its_last_release }
 
 #[test]
 fn locks_are_small_and_start_as_zeros() {

@@ -60,30 +60,12 @@ fn fork_with_waiters<L: ConstLock + 'static>() {
     .unwrap();
 }
 
-#[test]
-fn test_and_set() {
-    fork_with_waiters::<TestAndSet<Threads>>();
-}
+each_lock! { fork_with_waiters }
 
 #[test]
-fn ticket() {
-    fork_with_waiters::<Ticket<Threads>>();
+fn fork_with_other_waiters() {
     fork_with_waiters::<Ticket<Threads, Uncounted, Narrow>>();
-}
-
-#[test]
-fn queued() {
-    fork_with_waiters::<Queued<Threads>>();
-}
-
-#[test]
-fn read_write() {
     fork_with_waiters::<RawRwLock<Threads>>();
-}
-
-#[test]
-fn hybrid() {
-    fork_with_waiters::<Hybrid<Threads>>();
 }
 
 /// Without numbers, only `Ticket` knows its waiters, and a child has no queue to leave. (A child

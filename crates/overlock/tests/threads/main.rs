@@ -14,6 +14,36 @@ mod support {
     pub(crate) mod stepped;
 }
 
+/// Makes a test of each of these functions for each lock.
+macro_rules! each_lock {
+    ($($check:ident)*) => {$(
+        mod $check {
+            use overlock::platform::Threads;
+            use overlock::{Hybrid, Queued, TestAndSet, Ticket};
+
+            #[test]
+            fn test_and_set() {
+                super::$check::<TestAndSet<Threads>>();
+            }
+
+            #[test]
+            fn ticket() {
+                super::$check::<Ticket<Threads>>();
+            }
+
+            #[test]
+            fn queued() {
+                super::$check::<Queued<Threads>>();
+            }
+
+            #[test]
+            fn hybrid() {
+                super::$check::<Hybrid<Threads>>();
+            }
+        }
+    )*};
+}
+
 mod adversity;
 mod busted;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]

@@ -13,7 +13,7 @@ use crate::support::likeness::{Sequences, Torn, dwell_by, tear};
 use crate::support::oracle::{self, Subject, Verdict};
 use crate::support::skip::skip;
 use overlock::platform::{CheapRelease, Platform, Threads};
-use overlock::{ConstLock, Hybrid, Queued, TestAndSet, Ticket};
+use overlock::{ConstLock, Hybrid, Queued, Ticket};
 
 /// Unregisters this thread's record from the kernel: rseq(2). Returns whether that was possible.
 fn unwatch() -> bool {
@@ -212,25 +212,7 @@ fn holds<L: ConstLock + 'static>() {
     }
 }
 
-#[test]
-fn test_and_set() {
-    holds::<TestAndSet<Threads>>();
-}
-
-#[test]
-fn ticket() {
-    holds::<Ticket<Threads>>();
-}
-
-#[test]
-fn queued() {
-    holds::<Queued<Threads>>();
-}
-
-#[test]
-fn hybrid() {
-    holds::<Hybrid<Threads>>();
-}
+each_lock! { holds }
 
 /// If a thread completed a sequence that the kernel does not watch, a waiter would be lost.
 fn is_found<L: ConstLock + 'static>() {

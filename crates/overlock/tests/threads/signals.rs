@@ -12,7 +12,7 @@ use crate::support::likeness::{Sequences, Torn, TornRelease, tear};
 use crate::support::oracle::{self, Verdict};
 use crate::support::skip::skip;
 use overlock::platform::{CheapRelease, Threads};
-use overlock::{ConstLock, Hybrid, Mutex, Queued, TestAndSet, Ticket};
+use overlock::{ConstLock, Hybrid, Mutex, Queued, Ticket};
 
 /// What the handler does: `run(scene)`, in the thread that the signal interrupts.
 struct Action {
@@ -238,25 +238,11 @@ fn interrupted<L: ConstLock + 'static>(limit: Duration, begin: fn()) -> Verdict 
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-#[test]
-fn test_and_set() {
-    assert_eq!(interrupted::<TestAndSet<Threads>>(LIMIT, || {}), Ok(()));
+fn survives_interrupts<L: ConstLock + 'static>() {
+    assert_eq!(interrupted::<L>(LIMIT, || {}), Ok(()));
 }
 
-#[test]
-fn ticket() {
-    assert_eq!(interrupted::<Ticket<Threads>>(LIMIT, || {}), Ok(()));
-}
-
-#[test]
-fn queued() {
-    assert_eq!(interrupted::<Queued<Threads>>(LIMIT, || {}), Ok(()));
-}
-
-#[test]
-fn hybrid() {
-    assert_eq!(interrupted::<Hybrid<Threads>>(LIMIT, || {}), Ok(()));
-}
+each_lock! { survives_interrupts }
 
 /// The same on a platform whose sequences a signal does not cut off.
 fn is_found<L: ConstLock + 'static>() {

@@ -12,6 +12,8 @@
 use std::io;
 use std::ptr;
 
+use super::stepped::{Stepped, Stop};
+
 /// A function that takes a lock word. Any value that it returns is ignored.
 pub(crate) type Probe = unsafe extern "C" fn(*mut u32);
 
@@ -41,74 +43,31 @@ pub(crate) fn executed(probe: Probe, word: *mut u32) -> Option<usize> {
             }
         }
         pid => {
-            let child = Child(pid);
-            child.wait().then(|| {
-                let entry = probe as usize as u64;
-                child.steps_until(entry);
-                let back = child.peek(child.registers().rsp);
-                child.steps_until(back)
-            })
-        }
-    }
-}
-
-/// A traced child, ended and collected when it goes out of scope.
-struct Child(libc::pid_t);
-
-impl Child {
-    /// Waits until the child has stopped. Returns false if it may not be traced.
-    fn wait(&self) -> bool {
-        let mut status = 0;
-        // SAFETY: `status` is valid to write to; the child is ours.
-        let waited = unsafe { libc::waitpid(self.0, &raw mut status, 0) };
-        assert_eq!(waited, self.0, "waitpid: {}", io::Error::last_os_error());
-        let refused = libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == UNTRACED;
-        assert!(refused || libc::WIFSTOPPED(status), "the child ended: {status:#x}");
-        !refused
-    }
-
-    /// Steps until the next instruction is the one at `address`. Returns the number of steps.
-    fn steps_until(&self, address: u64) -> usize {
-        let nothing = ptr::null_mut::<libc::c_void>();
-        for steps in 0..STEPS_MAX {
-            if self.registers().rip == address {
-                return steps;
+            let child = Stepped::child(pid);
+            let executed = match child.wait() {
+                Stop::Signal(libc::SIGSTOP) => {
+                    steps_until(&child, probe as usize as u64);
+                    Some(steps_until(&child, child.peek(child.registers().rsp)))
+                }
+                Stop::Gone => None,
+                stop => panic!("the child: {stop:?}"),
+            };
+            // SAFETY: the child is ours; if it is gone and collected, the calls do nothing.
+            unsafe {
+                libc::kill(pid, libc::SIGKILL);
+                libc::waitpid(pid, ptr::null_mut(), 0);
             }
-            // SAFETY: the child is stopped and traced by this thread; no signal is delivered.
-            let stepped =
-                unsafe { libc::ptrace(libc::PTRACE_SINGLESTEP, self.0, nothing, nothing) };
-            assert_eq!(stepped, 0, "PTRACE_SINGLESTEP: {}", io::Error::last_os_error());
-            assert!(self.wait(), "the child ended");
+            executed
         }
-        panic!("no step of {STEPS_MAX} reached {address:#x}");
-    }
-
-    fn registers(&self) -> libc::user_regs_struct {
-        // SAFETY: the structure holds only numbers, for which all-zero bytes are valid.
-        let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
-        let nothing = ptr::null_mut::<libc::c_void>();
-        // SAFETY: the child is stopped and traced; `registers` is valid to write to.
-        let got =
-            unsafe { libc::ptrace(libc::PTRACE_GETREGS, self.0, nothing, &raw mut registers) };
-        assert_eq!(got, 0, "PTRACE_GETREGS: {}", io::Error::last_os_error());
-        registers
-    }
-
-    /// The 8 bytes at an address in the child.
-    fn peek(&self, address: u64) -> u64 {
-        let nothing = ptr::null_mut::<libc::c_void>();
-        // SAFETY: the child is stopped and traced; the kernel checks the address.
-        let word = unsafe { libc::ptrace(libc::PTRACE_PEEKDATA, self.0, address, nothing) };
-        word as u64
     }
 }
 
-impl Drop for Child {
-    fn drop(&mut self) {
-        // SAFETY: the child is ours and not yet collected; otherwise both calls do nothing.
-        unsafe {
-            libc::kill(self.0, libc::SIGKILL);
-            libc::waitpid(self.0, ptr::null_mut(), 0);
-        }
-    }
+/// Steps until the next instruction is the one at `address`. Returns the number of steps.
+fn steps_until(child: &Stepped, address: u64) -> usize {
+    let steps = (0..STEPS_MAX).find(|_| {
+        let is_there = child.at() == address;
+        assert!(is_there || child.step() == Stop::Step, "the child ended");
+        is_there
+    });
+    steps.unwrap_or_else(|| panic!("no step of {STEPS_MAX} reached {address:#x}"))
 }

@@ -28,6 +28,11 @@ impl Stepped {
         (seized == 0).then_some(Self(thread))
     }
 
+    /// A child that has asked to be traced.
+    pub(crate) fn child(child: libc::pid_t) -> Self {
+        Self(child)
+    }
+
     /// Executes one instruction. If that is a system call that sleeps, the thread keeps running:
     /// see [`wait`](Self::wait).
     pub(crate) fn step(&self) -> Stop {
@@ -63,6 +68,10 @@ impl Stepped {
 
     /// The address of the next instruction.
     pub(crate) fn at(&self) -> u64 {
+        self.registers().rip
+    }
+
+    pub(crate) fn registers(&self) -> libc::user_regs_struct {
         // SAFETY: the structure holds only numbers, for which all-zero bytes are valid.
         let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
         let nothing = ptr::null_mut::<libc::c_void>();
@@ -70,7 +79,14 @@ impl Stepped {
         let got =
             unsafe { libc::ptrace(libc::PTRACE_GETREGS, self.0, nothing, &raw mut registers) };
         assert_eq!(got, 0, "PTRACE_GETREGS: {}", io::Error::last_os_error());
-        registers.rip
+        registers
+    }
+
+    /// The 8 bytes at an address in its memory.
+    pub(crate) fn peek(&self, address: u64) -> u64 {
+        let nothing = ptr::null_mut::<libc::c_void>();
+        // SAFETY: the thread is stopped and traced by this one; the kernel checks the address.
+        unsafe { libc::ptrace(libc::PTRACE_PEEKDATA, self.0, address, nothing) as u64 }
     }
 
     /// Whether a thread sleeps, and is not stopped, according to the kernel.
