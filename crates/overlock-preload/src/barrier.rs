@@ -139,10 +139,13 @@ pub(crate) unsafe extern "C-unwind" fn wait(barrier: *mut pthread_barrier_t) -> 
         return if is_last { PTHREAD_BARRIER_SERIAL_THREAD } else { 0 };
     }
     let is_shared = it.shared.load(Relaxed) != 0;
+    let event = if is_shared { Event::BarrierHandedToLibc } else { Event::BarrierWait };
+    counters::add(event);
     // SAFETY: the caller's.
     let result = unsafe { real::barrier_wait(barrier) };
-    if result == 0 {
-        counters::add(if is_shared { Event::BarrierHandedToLibc } else { Event::BarrierWait });
+    if result != 0 {
+        // The last to arrive has not waited.
+        counters::take_back(event);
     }
     result
 }

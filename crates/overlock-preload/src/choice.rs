@@ -117,14 +117,14 @@ pub(crate) fn process() -> u32 {
 #[inline]
 pub(crate) fn stamp() -> Whose {
     process();
-    Whose::from_bits(CHOSEN.stamp.load(Relaxed))
+    Whose(CHOSEN.stamp.load(Relaxed))
 }
 
 /// Makes the numbers of this process, which was forked so many times.
 fn number_process(forks: u32) {
     let number = SEED.load(Relaxed).wrapping_add(thread::kernels_process() as u32).max(1);
     CHOSEN.process.store(number, Relaxed);
-    CHOSEN.stamp.store(Whose::new(number, forks).bits(), Relaxed);
+    CHOSEN.stamp.store(Whose::new(number, forks).0, Relaxed);
 }
 
 /// Returns random bits of this program's start.

@@ -112,6 +112,11 @@ pub(crate) fn add(event: Event) {
     place().add(shard(), event as usize, 1);
 }
 
+/// Takes one back that was counted too early.
+pub(crate) fn take_back(event: Event) {
+    place().add(shard(), event as usize, u64::MAX);
+}
+
 /// Records a stall.
 pub(crate) fn add_stall(ns: u64) {
     let longest = &place().longest_ns;

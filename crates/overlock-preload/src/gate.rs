@@ -109,7 +109,7 @@ pub(crate) unsafe extern "C-unwind" fn setcanceltype(
 }
 
 /// Returns whether the thread is a real-time one, or was at one of its last contended calls.
-fn is_realtime() -> bool {
+pub(crate) fn is_realtime() -> bool {
     let policy = &thread::this().policy;
     let (calls, known) = (policy.get() >> 1, policy.get() & 1 != 0);
     if calls > 0 {

@@ -96,3 +96,4 @@ mod tally;
 mod thread;
 mod unforked;
 mod word;
+mod yields;

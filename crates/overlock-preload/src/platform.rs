@@ -72,7 +72,6 @@ unsafe impl Platform for Process {
     type Word = AtomicU32;
 
     const WAITS: bool = true;
-    const YIELDS: bool = true;
     const KICKS_BY_ADDRESS: bool = true;
 
     type Release = ReadModifyWrite;
@@ -95,15 +94,6 @@ unsafe impl Platform for Process {
     fn nap(ns: u64) {
         longest::halts();
         Threads::nap(ns);
-    }
-
-    fn yield_now() {
-        longest::halts();
-        Threads::yield_now();
-    }
-
-    fn has_strangers() -> bool {
-        Threads::has_strangers()
     }
 
     fn cpu() -> Option<Cpu> {

@@ -20,10 +20,10 @@ use core::sync::atomic::AtomicI32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use libc::{EBUSY, c_int};
-use overlock::platform::{Platform as _, Threads};
 
 use crate::clock::Poll;
 use crate::counters::{self, Event};
+use crate::yields::yield_once;
 use crate::{choice, real};
 
 /// The word of libc's spin lock when it is free.
@@ -87,10 +87,8 @@ fn lock_slow(word: &AtomicI32) {
             }
             spin_loop();
         }
-        if rounds < YIELDS {
-            rounds += 1;
-            Threads::yield_now();
-        } else {
+        rounds += 1;
+        if rounds > YIELDS || !yield_once() {
             counters::add(Event::SpinSlept);
             poll.sleep();
         }

@@ -21,12 +21,11 @@
 //!
 //! # Invariants
 //!
-//! * I1: a thread leaves traces of a wait in a lock only while the stamp counts it. Whoever may find
-//!   its queue finds the stamp: both change by read-modify-writes, the stamp first at the beginning
-//!   and last at the end.
+//! * I1: a thread leaves traces of a wait in a lock only while the stamp counts it: the stamp
+//!   changes first at the beginning, and last at the end.
 //! * I2: the threads that a stamp counts are of one process. Another process's thread polls.
-//! * I3: in private memory, another process's stamp is an ancestor's, whose threads are not here (or
-//!   was copied with the lock). One thread claims the lock (`(me,0,0)`) and removes the traces,
+//! * I3: in private memory, another process's stamp is an ancestor's, whose threads are not here
+//!   (or was copied with the lock). One thread claims the lock (`(me,0,0)`) and removes the traces,
 //!   while the others wait for it.
 //! * I4: the last that leaves does so before it releases the lock, or gives it up; so the lock is
 //!   still there.
@@ -51,22 +50,12 @@ const _: () = assert!(COUNT ^ WHOSE ^ SHARED == u32::MAX);
 
 /// A process, in its place in a stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Whose(u32);
+pub(crate) struct Whose(pub(crate) u32);
 
 impl Whose {
     /// The process with this number, of 16 bits, which was forked so many times.
     pub(crate) fn new(number: u32, forks: u32) -> Self {
         Self((number & 0xffff).max(1) << 13 | (forks & 3) << 29)
-    }
-
-    /// The process with these bits.
-    pub(crate) fn from_bits(bits: u32) -> Self {
-        Self(bits)
-    }
-
-    /// Its bits.
-    pub(crate) fn bits(self) -> u32 {
-        self.0
     }
 }
 
@@ -88,8 +77,8 @@ impl<W: Cell<u32>> Stamp<W> {
     /// Removes the traces that a process which this one was forked from has left, if there are any.
     #[inline]
     pub(crate) fn adopt(&self, me: Whose, lock: &impl Stamped) {
-        // ORDERING: Acquire ← the Release in `adopt_slow`; a thread that finds the stamp clean finds
-        // the lock clean.
+        // ORDERING: Acquire ← the Release in `adopt_slow`; a thread that finds the stamp clean
+        // finds the lock clean.
         if self.0.load(Acquire) != 0 {
             self.adopt_slow(me, lock);
         }

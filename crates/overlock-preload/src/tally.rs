@@ -102,7 +102,7 @@ impl Place {
         shards: [const { Shard([const { AtomicU64::new(0) }; COUNTERS]) }; SHARDS],
     };
 
-    /// Adds to a counter, in one of the copies.
+    /// Adds to a counter, in one of the copies, wrapping around.
     #[allow(dead_code, reason = "the command only reads")]
     #[inline]
     pub(crate) fn add(&self, shard: usize, counter: usize, count: u64) {
@@ -117,6 +117,7 @@ impl Place {
 
     /// Returns a counter, as of some moment between the call and its return.
     pub(crate) fn sum(&self, counter: usize) -> u64 {
-        self.shards.iter().map(|shard| shard.0[counter].load(Relaxed)).sum()
+        let counts = self.shards.iter().map(|shard| shard.0[counter].load(Relaxed));
+        counts.fold(0, u64::wrapping_add)
     }
 }

@@ -18,7 +18,6 @@
 //! | P2 | `wait` may return spuriously at any time; the caller checks its condition again. |
 //! | P3 | A `kick` that follows a change of `word` is never lost: it ends a `wait` on the old value, whether that `wait` has checked, is about to sleep, or sleeps; and what the kicker wrote before is visible to the CPU that the `kick` wakes. |
 //! | P4 | Kicking a CPU that is running, waits for something else, or no longer exists is harmless. |
-//! | P5 | `yield_now` returns without a kick. |
 //! | P6 | `relax` never blocks. |
 //! | P7 | `cpu` returns the same number throughout one lock operation, no two CPUs have the same number at the same time, and `cpu() < MAX_CPUS`. |
 //! | P8 | `slot(cpu)` is the same slot for the same number, and `waiters()` the same table for all CPUs that share a lock. Both were made of cells that held zero. |

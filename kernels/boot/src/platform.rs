@@ -9,7 +9,6 @@
 //! |---|---|
 //! | P0 | The cells and the fence of `core::sync::atomic`; releases are read-modify-writes. |
 //! | P4 | No kick is sent to a CPU that is not up. |
-//! | P5 | The default: no processor is given away. |
 //! | P6 | The processor's pause instruction. |
 //! | P7 | A CPU's number is in its record, and never changes. |
 //! | P8 | Static arrays. |

@@ -18,8 +18,8 @@ static BUCKETS: [Bucket<AtomicU32>; arch::MAX_CPUS / 4] =
 
 // SAFETY: P0: the cells and the fence are those of `core`. P1 and P3: `halt_while`. P2: any
 // interrupt. P4: an interrupt for which no CPU waits does nothing. P6: the pause instruction. P7,
-// P8: numbers and tables are fixed. P9: one counter. P10: waiting is never off. P5, P11: the
-// defaults.
+// P8: numbers and tables are fixed. P9: one counter. P10: waiting is never off. P11: the
+// default.
 unsafe impl Platform for Cores {
     type Byte = AtomicU8;
     type Half = AtomicU16;

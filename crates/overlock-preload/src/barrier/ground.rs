@@ -3,22 +3,12 @@
 
 pub(super) use core::sync::atomic::{AtomicU32, AtomicU64};
 
-use overlock::platform::{Platform as _, Threads};
-
 use crate::clock::Poll;
 use crate::cond::futex;
+pub(super) use crate::yields::yield_once;
 
 // The futex word is the half of the state that counts rounds.
 const _: () = assert!(cfg!(target_endian = "little"));
-
-/// Lets another thread have the processor, unless that may be a stranger; returns whether it did.
-pub(super) fn yield_once() -> bool {
-    let yields = !Threads::has_strangers();
-    if yields {
-        Threads::yield_now();
-    }
-    yields
-}
 
 /// The half of the state that counts rounds.
 fn round_of(state: *const AtomicU64) -> *const AtomicU32 {

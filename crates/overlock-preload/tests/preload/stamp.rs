@@ -124,7 +124,7 @@ fn explore(fault: Option<Fault>, is_private: bool, waiting: u32, verbs: &'static
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(2);
     model.check(move || {
-        let before = if waiting == 0 { 0 } else { process(0).bits() + waiting };
+        let before = if waiting == 0 { 0 } else { process(0).0 + waiting };
         let lock = Arc::new(Lock {
             stamp: Stamp(Word(AtomicU32::new(before))),
             is_private,

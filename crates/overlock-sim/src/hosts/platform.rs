@@ -8,7 +8,6 @@
 //! | P2 | A kick that came too early, an interrupt, a deadline and the end of the run end a halt. |
 //! | P3 | A kick is a call of the host. If its target is not halted, the scheduler remembers it, and the target's next halt returns at once. |
 //! | P4 | The scheduler ignores a kick of a vCPU that has ended. |
-//! | P5 | Not implemented, as in the laboratory. |
 //! | P6 | Time passes; see [`spin`](super::spin) for how much. |
 //! | P7 | A vCPU's number never changes. |
 //! | P8 | The tables are made for each run, at the same addresses each time. |

@@ -8,7 +8,6 @@
 //! | P2 | Spurious wake-ups occur at the world's rate, and after each interrupt of a halted CPU. |
 //! | P3 | A kick wakes a halted CPU, at once or late; a CPU that has not halted yet finds the word changed. |
 //! | P4 | A kick that finds no halted CPU is dropped. |
-//! | P5 | Another CPU gets the processor, if one waits for it. |
 //! | P6 | Time passes. |
 //! | P7 | Numbers are fixed for a run. Some CPUs have no number. |
 //! | P8 | Slots and table lie in the arena, laid out anew for each run. |
@@ -144,9 +143,6 @@ unsafe impl<W: Waiting> Platform for Inject<W> {
 
     const WAITS: bool = W::HOW.waits;
     const KICKS_BY_ADDRESS: bool = W::HOW.by_address;
-    // Each way to wait has the paths of the world that it represents: threads or guests. A guest's
-    // paths also cope with a yield.
-    const YIELDS: bool = W::HOW.by_address;
 
     type Release = Sequences<W>;
 
@@ -171,10 +167,6 @@ unsafe impl<W: Waiting> Platform for Inject<W> {
 
     fn nap(ns: u64) {
         calls::nap(ns);
-    }
-
-    fn yield_now() {
-        calls::yield_to(None);
     }
 
     fn cpu() -> Option<Cpu> {

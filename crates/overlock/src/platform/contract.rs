@@ -37,9 +37,6 @@ pub unsafe trait Platform: Sized + 'static {
     /// [`ReadModifyWrite`](super::ReadModifyWrite) where it can't.
     type Release: CheapRelease<Self::Word, Self::Half>;
 
-    /// Whether [`yield_now`](Self::yield_now) gives the processor to another CPU that can run.
-    const YIELDS: bool = false;
-
     /// Whether [`waits`](Self::waits) is a branch that is patched in the code, and so costs next to
     /// nothing. Then every unlock asks it, and while waiting is switched off executes what it does
     /// on a platform that never waits. Elsewhere most unlocks check for halted waiters even then:
@@ -74,19 +71,6 @@ pub unsafe trait Platform: Sized + 'static {
     #[inline]
     fn nap(_ns: u64) {
         Self::relax();
-    }
-
-    /// Yields this processor to another CPU that can run but has none; returns soon if there is no
-    /// such CPU. The default does nothing; see [`YIELDS`](Self::YIELDS).
-    #[inline]
-    fn yield_now() {}
-
-    /// Whether *strangers* compute on the processors, as far as this platform has noticed: threads
-    /// that wait for no lock and no condition. A CPU that yields to one is away for a slice, and
-    /// should halt instead. The answer may change at any time, and any answer is correct.
-    #[inline]
-    fn has_strangers() -> bool {
-        false
     }
 
     /// The number of this CPU (P7), or `None` if it has none; locks then spin without a queue node.

@@ -5,7 +5,6 @@
 //! |---|---|
 //! | P0 | The cells and the fence of `core::sync::atomic`; releases are read-modify-writes. |
 //! | P1 to P4, P10 | `WAITS` is false: never called; a stray `wait` returns at once, a stray `kick` does nothing. |
-//! | P5 | Does nothing. |
 //! | P6 | The processor's pause instruction. |
 //! | P7, P8 | A core has no number here, whichever features are on: queue locks spin without a queue. A kernel that wants `Queued` on bare metal writes its own platform, which knows its cores. |
 //! | P9 | The clock stands still, so the deadline of a timed acquisition never passes. |

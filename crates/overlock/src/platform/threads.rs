@@ -7,7 +7,6 @@
 //! | P1, P3 | `FUTEX_WAIT` compares the word under the kernel's bucket lock; a waker that changed the word before `FUTEX_WAKE` can't fall between. |
 //! | P2 | Signals wake a thread early, and so do wakes meant for an earlier user of the address. |
 //! | P4 | Waking an address that has no waiters returns 0. |
-//! | P5 | `sched_yield` ([`yields`]). |
 //! | P6 | The processor's pause instruction. |
 //! | P7, P8 | A slot for each live thread, taken on its first contended lock operation and returned when the thread has exited ([`registry`]). 8,191 slots; a thread beyond that has no number, spins and naps. |
 //! | P9 | `CLOCK_MONOTONIC` ([`clock`]). |
@@ -33,7 +32,6 @@ mod rseq;
 pub mod syscall;
 mod vdso;
 mod waiting;
-mod yields;
 
 /// OS threads that may lose their processor at any instruction; they halt in a futex.
 ///
@@ -76,7 +74,6 @@ unsafe impl Platform for Threads {
     type Word = AtomicU32;
 
     const WAITS: bool = true;
-    const YIELDS: bool = true;
     const KICKS_BY_ADDRESS: bool = true;
 
     type Release = Sequences;
@@ -98,14 +95,6 @@ unsafe impl Platform for Threads {
 
     fn nap(ns: u64) {
         futex::nap(ns);
-    }
-
-    fn yield_now() {
-        yields::yield_now();
-    }
-
-    fn has_strangers() -> bool {
-        yields::has_strangers()
     }
 
     fn cpu() -> Option<Cpu> {

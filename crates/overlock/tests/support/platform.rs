@@ -11,7 +11,6 @@
 //! | P1, P3 | Two ways to halt. [`Halt::Futex`]: the word is compared under the one lock of a kernel that a kick takes too; a kick finds the CPU that sleeps on the address and is forgotten if there is none. [`Halt::Token`]: the word is compared without any lock, and a kick leaves a token with the CPU, which ends its present or next halt, as KVM's `pv_unhalted` does. Memory is ordered only by a token that ends a halt. |
 //! | P2 | [`World::spurious`] halts of each CPU end at once. |
 //! | P4 | See P3. Only the address of the word is used. |
-//! | P5 | Does nothing: others may run at any access. |
 //! | P6 | The first few pauses of an acquisition do nothing, so that the budgets of spin loops are spent and the paths behind them explored. Later ones yield, so that loom sees that a spin loop depends on another CPU. |
 //! | P7, P8 | The CPUs of a model are numbered as they are started. [`World::numberless`] CPUs have no number. |
 //! | P9 | Each CPU has a clock, which advances by [`World::tick_ns`] at each reading: budgets are spent after two readings. This goes far beyond the clause: the clocks of two CPUs differ by as much as their numbers of readings. No lock may rely on more for its safety. |
@@ -460,8 +459,6 @@ unsafe impl<const WAITS: bool, const BY_ADDRESS: bool, const CHEAP: bool> Platfo
 
     const WAITS: bool = WAITS;
     const KICKS_BY_ADDRESS: bool = BY_ADDRESS;
-    // Each way to wait has the paths of the world that it represents: threads or guests.
-    const YIELDS: bool = BY_ADDRESS;
 
     type Release = Sequences<CHEAP>;
 
@@ -470,9 +467,6 @@ unsafe impl<const WAITS: bool, const BY_ADDRESS: bool, const CHEAP: bool> Platfo
         let costs = Costs::DEFAULT.with_pauses_per_look(1);
         costs.with_reserved_ns(reserved_ns).with_outside_wakes(outside_wakes)
     }
-
-    // A yield needs no case of its own: other CPUs may run at any access.
-    fn yield_now() {}
 
     fn fence(order: Ordering) {
         let at = Location::caller();

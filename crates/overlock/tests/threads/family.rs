@@ -8,7 +8,7 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use crate::support::family::{self, Conditional, Shared, With, conditional, shared};
-use crate::support::likeness::{Numberless, Spinning, Unmended, Unyielding};
+use crate::support::likeness::{AddressAlone, Numberless, Spinning, Unmended};
 use crate::support::oracle::{self, Verdict};
 use overlock::platform::{Native, Platform, Shared as Processes, Threads};
 use overlock::{
@@ -91,7 +91,7 @@ condition! {
     cond_native_mutex: With<Threads, TestAndSet<Native>>, takers 2;
     cond_numbers: With<Unmended, Hybrid<Unmended>>, takers 4;
     cond_numberless: With<Numberless, Hybrid<Threads>>, takers 4;
-    cond_unyielding: With<Unyielding, TestAndSet<Native>>, takers 2;
+    cond_by_address_alone: With<AddressAlone, TestAndSet<Native>>, takers 2;
     cond_processes: With<Processes, TestAndSet<Processes>>, takers 4;
     cond_native: With<Native, TestAndSet<Native>>, takers 2;
 }

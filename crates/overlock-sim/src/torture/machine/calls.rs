@@ -220,26 +220,6 @@ pub(crate) fn nap(ns: u64) {
     suspend();
 }
 
-/// Gives this CPU's processor to CPU number `number`, or to the CPU that has waited longest for
-/// one.
-pub(crate) fn yield_to(number: Option<usize>) {
-    spend(CALL_NS);
-    let given = with(|m| {
-        let place = match number {
-            Some(number) => m.ready.iter().position(|&cpu| m.cpus[cpu].number == Some(number)),
-            None => (!m.ready.is_empty()).then_some(0),
-        };
-        let Some(next) = place.and_then(|place| m.ready.remove(place)) else { return false };
-        m.ready.push_front(next);
-        m.add(m.cpu(), What::Ready);
-        m.lose(Status::Ready);
-        true
-    });
-    if given {
-        suspend();
-    }
-}
-
 /// The number of the running CPU.
 pub(crate) fn number() -> Option<usize> {
     with(|m| number_of(m))

@@ -8,16 +8,11 @@
 //! | P2 | A kick that came too early, an interrupt, or a deadline ends a halt. |
 //! | P3 | A kick is a call of the host. If its target is not halted, the host remembers it, and the target's next halt returns at once. |
 //! | P4 | The host ignores a kick of a vCPU that does not exist or has ended. |
-//! | P5 | Not implemented: see below. |
 //! | P6 | The pause instruction; if the run asks for it, also a reading of the time stamp counter, and a hypercall when the loop has become long, as pause-loop exiting does in hardware. |
 //! | P7 | A vCPU's number never changes, and is below `MAX_VCPUS`. |
 //! | P8 | The tables are made for each run, and all vCPUs share them. |
 //! | P9 | The time stamp counter, scaled; its offset to the host's is measured when a vCPU starts. |
 //! | P10 | `Guest<W, false>` never halts; `Guest<W, true>` halts if the run allows it. |
-//!
-//! It does not implement `yield_now`: a hypercall and a switch of vCPUs cost more than the lock can
-//! gain from an earlier turn. Spinners that wait for a vCPU off its pCPU are left to the host's
-//! yield policy.
 
 use std::marker::PhantomData;
 use std::sync::atomic::{Ordering, Ordering::Relaxed};

@@ -32,7 +32,6 @@ macro_rules! like_threads {
             type Release = $release;
 
             const WAITS: bool = $waits;
-            const YIELDS: bool = $waits;
 
             fn fence(order: std::sync::atomic::Ordering) {
                 std::sync::atomic::fence(order);
@@ -42,9 +41,6 @@ macro_rules! like_threads {
             }
             fn nap(ns: u64) {
                 Threads::nap(ns);
-            }
-            fn yield_now() {
-                Threads::yield_now();
             }
             fn cpu() -> Option<overlock::platform::Cpu> {
                 $cpu
@@ -171,19 +167,18 @@ like_threads! {
     Numberless, waits true, releases by ReadModifyWrite, numbers None
 }
 
-/// Threads that are found by address alone, have neither numbers nor slots, and must not yield.
+/// Threads that are found by address alone, and have neither numbers nor slots.
 #[derive(Debug)]
-pub(crate) struct Unyielding;
+pub(crate) struct AddressAlone;
 
 // SAFETY: all that can be called is that of `Threads`.
-unsafe impl Platform for Unyielding {
+unsafe impl Platform for AddressAlone {
     type Byte = AtomicU8;
     type Half = AtomicU16;
     type Word = AtomicU32;
     type Release = ReadModifyWrite;
 
     const WAITS: bool = true;
-    const YIELDS: bool = true;
     const KICKS_BY_ADDRESS: bool = true;
 
     fn fence(order: Ordering) {
@@ -194,9 +189,6 @@ unsafe impl Platform for Unyielding {
     }
     fn nap(_: u64) {
         panic!("a nap");
-    }
-    fn yield_now() {
-        panic!("a yield");
     }
     fn cpu() -> Option<Cpu> {
         panic!("a number");
