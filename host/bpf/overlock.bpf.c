@@ -417,7 +417,7 @@ int vcpu_enters(u64 *ctx)
 	struct place *place = place_of(current_task());
 	struct group *group = place ? group_of(place) : 0;
 
-	if (!group)
+	if (!group || !vcpu)
 		return 0;
 	place->requests = 0;
 	if (place->is_vcpu)
