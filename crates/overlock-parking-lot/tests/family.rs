@@ -68,25 +68,37 @@ fn a_fair_mutex_lets_the_waiter_have_the_lock_next() {
     assert!(fair > 10, "only {fair} of 20 waiters were next, and {unfair} of a mutex");
 }
 
-/// Each thread that only releases fairly lets a waiter in before long: the test ends.
-#[test]
-fn fair_releases_starve_no_waiter() {
-    let (lock, comes) = (Mutex::new(false), Barrier::new(2));
-    thread::scope(|scope| {
-        scope.spawn(|| {
+/// How often a thread releases a lock, and takes it again at once, until one that has slept for it
+/// has had it: `parking_lot` and ours bound that.
+macro_rules! passes {
+    ($mutex:expr, $lock:ident) => {{
+        let (mutex, comes) = (&$mutex, &Barrier::new(2));
+        thread::scope(|scope| {
+            let mut guard = mutex.$lock();
+            scope.spawn(move || {
+                comes.wait();
+                *mutex.$lock() = true;
+            });
             comes.wait();
-            *lock.lock() = true;
-        });
-        comes.wait();
-        loop {
-            let guard = lock.lock();
-            if *guard {
-                break;
+            let mut passes = 0;
+            while !*guard && passes < 200 {
+                thread::sleep(SOON);
+                drop(guard);
+                guard = mutex.$lock();
+                passes += 1;
             }
-            thread::sleep(Duration::from_micros(100));
-            MutexGuard::unlock_fair(guard);
-        }
-    });
+            assert!(*guard, "passed 200 times");
+        });
+    }};
+}
+
+#[test]
+fn a_waiter_is_not_passed_for_ever() {
+    passes!(Mutex::new(false), lock);
+    passes!(FairMutex::new(false), lock);
+    passes!(RwLock::new(false), write);
+    passes!(::parking_lot::Mutex::new(false), lock);
+    passes!(::parking_lot::RwLock::new(false), write);
 }
 
 #[test]

@@ -30,7 +30,7 @@
 //!
 //! # Limits
 //!
-//! * A lock that is read 2^29 - 3 times is read no more: `EAGAIN`, as in glibc at half that number.
+//! * A lock that is read 2^28 - 3 times is read no more: `EAGAIN`, as in glibc soon after.
 //! * POSIX gives a signal handler no right to leave a wait. If one jumps out of it, readers that
 //!   wait behind the writer that it was may wait for some milliseconds more.
 //! * No call is a cancellation point, as in glibc.

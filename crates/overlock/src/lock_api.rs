@@ -6,9 +6,10 @@
 //! | [`TestAndSet`] | yes | no: it does not record the order of arrival | yes |
 //! | [`Ticket`] | yes | yes: every release is fair | no: a ticket can't be handed back |
 //! | [`Queued`] | yes | yes: the queue head is next | yes |
-//! | [`Hybrid`] | yes | yes: the release disables stealing | yes |
+//! | [`Hybrid`] | yes | yes: the queue head is next, or else a waiter that sleeps | yes |
 //!
-//! [`RawRwLock`](crate::RawRwLock) has all the raw traits of a read-write lock.
+//! [`RawRwLock`](crate::RawRwLock) has all the raw traits of a read-write lock. Its fair release is
+//! that of a writer; the others have nothing to hand over, or only to one of their own kind.
 //!
 //! The guards are not `Send`: a lock is released by the CPU that took it.
 

@@ -160,9 +160,9 @@ impl<'a, T: ?Sized, L: RawLock> Guard<'a, T, L> {
         &guard.mutex.lock
     }
 
-    /// Releases the lock so that the next waiter in its queue, if there is one, is the next to take
-    /// it. Worth it where a loop releases and takes one lock all the time. The waiters of a
-    /// [`Hybrid`](crate::Hybrid) join the queue only after they have waited for long.
+    /// Releases the lock so that a waiter is the next to take it, if one sleeps or has joined the
+    /// queue: the first in the queue, or else whoever has slept longest. Worth it where a loop
+    /// releases and takes one lock all the time.
     ///
     /// It is called as `Guard::unlock_fair(guard)`, so that it hides no method of the data.
     ///

@@ -102,35 +102,37 @@ pub(crate) fn park_as<P: Platform>(
 }
 
 /// Kicks one CPU that halted for `word`. Only the address is used: the word's memory may be gone.
-pub(crate) fn unpark_one<P: Platform>(word: *const P::Word) {
+/// Returns whether there was one, which then looks at the word before it halts again; false where
+/// that is unknown.
+pub(crate) fn unpark_one<P: Platform>(word: *const P::Word) -> bool {
     if P::KICKS_BY_ADDRESS {
         return P::kick_any(word);
     }
-    unpark_one_as::<P>(word, Class::ONLY);
+    unpark_one_as::<P>(word, Class::ONLY)
 }
 
 /// [`unpark_one`] of a class.
-pub(crate) fn unpark_one_as<P: Platform>(word: *const P::Word, class: Class) {
+pub(crate) fn unpark_one_as<P: Platform>(word: *const P::Word, class: Class) -> bool {
     if P::KICKS_BY_ADDRESS {
         return P::kick_any_of(word, class.bits());
     }
-    let _ = kick_halted::<P>(word, class).next();
+    kick_halted::<P>(word, class).next().is_some()
 }
 
-/// Kicks all CPUs that halted for `word`. Only the address is used.
-pub(crate) fn unpark_all<P: Platform>(word: *const P::Word) {
+/// Kicks all CPUs that halted for `word`, and returns whether there was one, as [`unpark_one`].
+pub(crate) fn unpark_all<P: Platform>(word: *const P::Word) -> bool {
     if P::KICKS_BY_ADDRESS {
         return P::kick_every(word);
     }
-    unpark_all_as::<P>(word, Class::ONLY);
+    unpark_all_as::<P>(word, Class::ONLY)
 }
 
 /// [`unpark_all`] of a class.
-pub(crate) fn unpark_all_as<P: Platform>(word: *const P::Word, class: Class) {
+pub(crate) fn unpark_all_as<P: Platform>(word: *const P::Word, class: Class) -> bool {
     if P::KICKS_BY_ADDRESS {
         return P::kick_every_of(word, class.bits());
     }
-    kick_halted::<P>(word, class).for_each(drop);
+    kick_halted::<P>(word, class).count() > 0
 }
 
 /// Kicks the CPUs of a class that have halted for `word`, one per iterator step.

@@ -97,7 +97,7 @@ pub(crate) enum Call {
     Acquire(Lock, Want, By),
     Release(Lock, Mode, bool),
     Downgrade(Lock, Mode, Mode),
-    /// Releases a lock, and takes it again, before or after those that wait.
+    /// Releases a lock, and takes it again; a writer does after one that waits.
     Bump(Lock, Mode),
     IsLocked(Lock),
     IsLockedExclusive(Lock),

@@ -193,6 +193,16 @@ impl State {
         }
     }
 
+    /// A lock is free, and one that waits for it has it next: whoever that can be, if there is one
+    /// that surely waits on.
+    fn handed_over(&self) -> Vec<Self> {
+        let all = || (0..self.waiters.len()).filter(|&index| self.can(index));
+        match all().any(|index| matches!(self.waiters[index].by, By::Ever | By::Hour)) {
+            true => all().map(|index| self.clone().grant(index)).collect(),
+            false => vec![],
+        }
+    }
+
     /// A thread comes to a once that no other thread runs. The count is 1 if its closure has run,
     /// and 2 if it was told that another has panicked.
     fn run(mut self, thread: Thread, is_forced: bool, end: End) -> Self {
@@ -275,8 +285,14 @@ impl State {
             Call::Bump(lock, mode) => {
                 self.drop_hold(thread, lock, mode);
                 let want = [Want::Read, Want::Upgradable, Want::Write][mode as usize];
-                self.wait(thread, On::Lock(lock, want), By::Ever);
-                return vec![self];
+                let mut after = if mode == Mode::Write { self.handed_over() } else { vec![] };
+                if after.is_empty() {
+                    after.push(self);
+                }
+                for state in &mut after {
+                    state.wait(thread, On::Lock(lock, want), By::Ever);
+                }
+                return after;
             }
             Call::IsLocked(lock) => yes(self.holds.iter().any(|hold| hold.lock == lock)),
             Call::IsLockedExclusive(lock) if self.is_barred(lock) => {

@@ -34,6 +34,8 @@ enum Fault {
     MiscountsWaiters,
     TimesOutSilently,
     ForgetsPanics,
+    /// A fair release is a plain one.
+    HandsNothingOver,
 }
 
 /// The real locks, but for one fault.
@@ -71,6 +73,10 @@ impl Subject for Twin {
         let mut make = |call| self.locks.call(thread, call, stay);
         let noted = |lock, mode| self.has_note(|&(_, of, how)| (of, how) == (lock, mode));
         let outcome = match (self.fault, call) {
+            (HandsNothingOver, Call::Bump(lock, Mode::Write)) => {
+                make(Call::Release(lock, Mode::Write, false));
+                make(Call::Acquire(lock, Want::Write, By::Ever))
+            }
             (ReadersRefused, Call::Acquire(lock, Want::Read, By::Try))
                 if noted(lock, Mode::Upgradable) =>
             {
@@ -143,6 +149,8 @@ fn broken_locks_are_found() {
         (RW, FewReaders),
         (RW, GivenUpWriterStays),
         (RW, UpgradesBesideReaders),
+        (RW, HandsNothingOver),
+        (MUTEX, HandsNothingOver),
         (MUTEX, WakesOne),
         (MUTEX, MiscountsWaiters),
         (MUTEX, TimesOutSilently),

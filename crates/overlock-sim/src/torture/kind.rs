@@ -83,8 +83,9 @@ pub(crate) enum Layout {
     Queue,
     /// `ticket.rs`: the next ticket in a second cell.
     Ticket,
-    /// `word/read_write.rs`: `BARRED` in bit 31, `ASLEEP` in bit 30; below, the number of readers
-    /// from bit 1 on and `UPGRADABLE` in bit 0, or one of the three highest values.
+    /// `word/read_write.rs`: `BARRED` in bit 31, `ASLEEP` in bit 30, `FIRST` in bit 29; below,
+    /// the number of readers from bit 1 on and `UPGRADABLE` in bit 0, or one of the three highest
+    /// values.
     ReadWrite,
     /// A condition variable and its lock. The counts of waiters are zero while no CPU uses it.
     Monitor,

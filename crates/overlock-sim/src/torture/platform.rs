@@ -194,22 +194,20 @@ unsafe impl<W: Waiting> Platform for Inject<W> {
         wait::kick(word.addr(), Whom::Number(cpu.index()));
     }
 
-    fn kick_any(word: *const Word<u32>) {
-        wait::kick(word.addr(), Whom::Any(u32::MAX));
+    fn kick_any(word: *const Word<u32>) -> bool {
+        wait::kick(word.addr(), Whom::Any(u32::MAX))
     }
 
-    fn kick_every(word: *const Word<u32>) {
-        Self::kick_every_of(word, u32::MAX);
+    fn kick_every(word: *const Word<u32>) -> bool {
+        Self::kick_every_of(word, u32::MAX)
     }
 
-    fn kick_any_of(word: *const Word<u32>, classes: u32) {
-        wait::kick(word.addr(), Whom::Any(classes));
+    fn kick_any_of(word: *const Word<u32>, classes: u32) -> bool {
+        wait::kick(word.addr(), Whom::Any(classes))
     }
 
-    fn kick_every_of(word: *const Word<u32>, classes: u32) {
-        if W::HOW.kicks {
-            wait::kick(word.addr(), Whom::Every(classes));
-        }
+    fn kick_every_of(word: *const Word<u32>, classes: u32) -> bool {
+        W::HOW.kicks && wait::kick(word.addr(), Whom::Every(classes))
     }
 
     fn now_ns() -> u64 {

@@ -161,7 +161,7 @@ raw! {
     RawRwLockFair {
         pass_for_holder! {
             unlock_shared_fair() => unlock_shared();
-            unlock_exclusive_fair() => unlock_exclusive();
+            unlock_exclusive_fair() => unlock_fair();
         }
     }
 

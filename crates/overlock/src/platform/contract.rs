@@ -96,15 +96,20 @@ pub unsafe trait Platform: Sized + 'static {
     /// Kicks CPU number `cpu`, which may be waiting on `word`, a word of its own slot (P3, P4).
     fn kick(word: *const Self::Word, cpu: Cpu);
 
-    /// Kicks one CPU that waits on `word`, if any does (P3, P4). Only the address of `word` is
-    /// used: its memory may be gone.
+    /// Kicks one CPU that waits on `word`, if any does (P3, P4), and returns whether it has ended
+    /// such a wait; false where that is unknown. Only the address of `word` is used: its memory
+    /// may be gone.
     ///
     /// Never called unless [`KICKS_BY_ADDRESS`](Self::KICKS_BY_ADDRESS) holds.
-    fn kick_any(_word: *const Self::Word) {}
+    fn kick_any(_word: *const Self::Word) -> bool {
+        false
+    }
 
     /// Kicks all CPUs that wait on `word`. As for [`kick_any`](Self::kick_any), only the address is
-    /// used.
-    fn kick_every(_word: *const Self::Word) {}
+    /// used, and the result says whether one did.
+    fn kick_every(_word: *const Self::Word) -> bool {
+        false
+    }
 
     /// A number that changes when a process forks, in the child (P13): the CPUs that waited in the
     /// parent do not exist there. Never [`u32::MAX`].
@@ -114,13 +119,13 @@ pub unsafe trait Platform: Sized + 'static {
     }
 
     /// [`kick_any`](Self::kick_any) of those classes. The default kicks all CPUs.
-    fn kick_any_of(word: *const Self::Word, _classes: u32) {
-        Self::kick_every(word);
+    fn kick_any_of(word: *const Self::Word, _classes: u32) -> bool {
+        Self::kick_every(word)
     }
 
     /// [`kick_every`](Self::kick_every) of those classes. The default kicks all CPUs.
-    fn kick_every_of(word: *const Self::Word, _classes: u32) {
-        Self::kick_every(word);
+    fn kick_every_of(word: *const Self::Word, _classes: u32) -> bool {
+        Self::kick_every(word)
     }
 
     /// A clock in nanoseconds (P9).

@@ -74,20 +74,20 @@ unsafe impl Platform for Shared {
 
     fn kick(_word: *const AtomicU32, _cpu: Cpu) {}
 
-    fn kick_any(word: *const AtomicU32) {
-        futex::wake(word, 1, futex::Scope::Shared);
+    fn kick_any(word: *const AtomicU32) -> bool {
+        futex::wake(word, 1, futex::Scope::Shared)
     }
 
-    fn kick_every(word: *const AtomicU32) {
-        futex::wake(word, i32::MAX, futex::Scope::Shared);
+    fn kick_every(word: *const AtomicU32) -> bool {
+        futex::wake(word, i32::MAX, futex::Scope::Shared)
     }
 
-    fn kick_any_of(word: *const AtomicU32, classes: u32) {
-        futex::wake_of(word, 1, classes, futex::Scope::Shared);
+    fn kick_any_of(word: *const AtomicU32, classes: u32) -> bool {
+        futex::wake_of(word, 1, classes, futex::Scope::Shared)
     }
 
-    fn kick_every_of(word: *const AtomicU32, classes: u32) {
-        futex::wake_of(word, i32::MAX, classes, futex::Scope::Shared);
+    fn kick_every_of(word: *const AtomicU32, classes: u32) -> bool {
+        futex::wake_of(word, i32::MAX, classes, futex::Scope::Shared)
     }
 
     fn now_ns() -> u64 {

@@ -126,24 +126,24 @@ unsafe impl Platform for Threads {
         futex::wake(word, 1, futex::Scope::Private);
     }
 
-    fn kick_any(word: *const AtomicU32) {
-        futex::wake(word, 1, futex::Scope::Private);
+    fn kick_any(word: *const AtomicU32) -> bool {
+        futex::wake(word, 1, futex::Scope::Private)
     }
 
-    fn kick_every(word: *const AtomicU32) {
-        futex::wake(word, i32::MAX, futex::Scope::Private);
+    fn kick_every(word: *const AtomicU32) -> bool {
+        futex::wake(word, i32::MAX, futex::Scope::Private)
     }
 
     fn generation() -> u32 {
         registry::forks()
     }
 
-    fn kick_any_of(word: *const AtomicU32, classes: u32) {
-        futex::wake_of(word, 1, classes, futex::Scope::Private);
+    fn kick_any_of(word: *const AtomicU32, classes: u32) -> bool {
+        futex::wake_of(word, 1, classes, futex::Scope::Private)
     }
 
-    fn kick_every_of(word: *const AtomicU32, classes: u32) {
-        futex::wake_of(word, i32::MAX, classes, futex::Scope::Private);
+    fn kick_every_of(word: *const AtomicU32, classes: u32) -> bool {
+        futex::wake_of(word, i32::MAX, classes, futex::Scope::Private)
     }
 
     #[inline]

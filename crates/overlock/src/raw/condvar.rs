@@ -341,7 +341,9 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
             }
             // ORDERING: Release, with the Acquires here and in `with_list`: all is cleared.
             self.generation.store(now, Release);
-            self.gates.iter().for_each(|gate| park::unpark_all::<P>(gate));
+            for gate in &self.gates {
+                park::unpark_all::<P>(gate);
+            }
         }
         // ORDERING: Acquire, with the Release above.
         while self.generation.load(Acquire) == CLEARING {
@@ -392,7 +394,11 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
         // The condition variable may be gone from here on (V3).
         if let Some((gate, all, true)) = granted {
             C::count(Event::PvKickUnlock);
-            if all { park::unpark_all::<P>(gate) } else { park::unpark_one::<P>(gate) }
+            if all {
+                park::unpark_all::<P>(gate)
+            } else {
+                park::unpark_one::<P>(gate)
+            };
         }
         granted.is_some()
     }

@@ -26,6 +26,9 @@
 //! waits are served in the order in which waiters are awake, because a queue of sleepers makes each
 //! hand-over last as long as a wake-up.
 //!
+//! A fair release ([`RawFairLock`](crate::RawFairLock)) reserves the lock for the queue head; or, if
+//! there is no queue, for waiters that have halted outside, if it has woken one.
+//!
 //! A head that has spun in vain halts. Newcomers still pass it, and are counted, unless it has
 //! disabled stealing.
 //!
@@ -50,7 +53,7 @@
 //! # Limits
 //!
 //! A head that disables stealing and then loses its CPU keeps a free lock to itself for some
-//! milliseconds.
+//! milliseconds. So does a waiter that a fair release has woken.
 //!
 //! [`MAX_BYPASS`]: super::queue::QueueLock::MAX_BYPASS
 //!

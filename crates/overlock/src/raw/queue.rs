@@ -209,7 +209,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     fn try_take(&self) -> bool {
         let seen = self.look();
         // ORDERING: Acquire, O1.
-        seen.taken_by_newcomer().is_some_and(|new| cas(&self.word, seen, new, Acquire).is_ok())
+        seen.taken_by_newcomer(false).is_some_and(|new| cas(&self.word, seen, new, Acquire).is_ok())
     }
 
     /// Waits for the lock. Returns false if the deadline passed first.

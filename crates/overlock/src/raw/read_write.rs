@@ -9,8 +9,8 @@
 //!
 //! # State
 //!
-//! One word (`raw/word/read_write.rs`), written `(holds, BARRED, ASLEEP)`. `holds` is the number of
-//! readers, with a `u` if one of them may upgrade, or `W` (written), `C` (written, and the readers
+//! One word (`raw/word/read_write.rs`), written `(holds, BARRED, ASLEEP)`, or with `f` in place of
+//! a 1 for `BARRED` if `FIRST` is set, too. `holds` is the number of readers, with a `u` if one of them may upgrade, or `W` (written), `C` (written, and the readers
 //! have claimed the next turn), or `T` (free, and it is the readers' turn). Nothing else is known
 //! of holders and waiters: guards can be released by any CPU, and a lock that no CPU uses can be
 //! moved. A waiter halts on the word as one of a class, and a kick is for a class.
@@ -19,6 +19,7 @@
 //! |---|---|---|---|
 //! | `(0,0,a)` | enter | enter | enter |
 //! | `(0,1,a)` | wait, for `reserved_ns` at most | enter | enter |
+//! | `(0,f,a)` | wait, for `reserved_ns` at most | enter | enter if they have halted, and otherwise wait, for `reserved_ns` at most |
 //! | `(T,b,0)` | enter | enter | wait, for `reserved_ns` at most |
 //! | `(n,0,a)`, `(nu,0,a)` | enter | enter | wait |
 //! | `(n,1,a)`, `(nu,1,a)` | wait | enter | wait |
@@ -41,11 +42,11 @@
 //!   (h,b,a) -> (h,b,1), halts  : (h,b,a) -> (h,1,a), halts   :
 //!     | kicked                 :   | kicked                  : writer: (C,b,1) -> (T,b,0),
 //!     v                        :   v                         :   kicks all readers
-//!   as at first; the fifth     : sets b, and then as at      :
-//!   time, if it finds W:       : first; leaves b behind:     : upgradable reader: (nu,0,1)
-//!   (W,b,a) -> (C,b,1), halts  : others may wait             :   -> (n-1,0,0), kicks one that
-//!   (T,b,0) -> (1,0,0),        :                             :   wants that, and a writer
-//!     kicks a writer if b      :                             :
+//!   as at first; the fifth     : sets b, and then as at      : writer: (W,f,a) -> (0,f,a),
+//!   time, if it finds W:       : first; after outside_ns:    :   kicks those that go first
+//!   (W,b,a) -> (C,b,1), halts  : (h,b,a) -> (h,f,a), halts   : upgradable reader: (nu,0,1)
+//!   (T,b,0) -> (1,0,0),        : (0,f,a) -> (W,1,a), kicks   :   -> (n-1,0,0), kicks one that
+//!     kicks a writer if b      :   those that go first       :   wants that, and a writer
 //! ```
 //!
 //! The upgradable reader is one of the readers. To upgrade, it bars the others, `(nu,b,a) ->
@@ -65,6 +66,8 @@
 //! Both change one word, so one comes first. If the release does, the waiter's CAS fails, and the
 //! waiter finds room. If the CAS does, the release finds the bit.
 //!
+//! A fair release kicks before it releases, and reserves the lock only if that has ended a halt.
+//!
 //! # Invariants
 //!
 //! * R1: `W` and `C` are entered only from a word that is not held, or by the upgradable reader
@@ -79,6 +82,8 @@
 //!   one of the others.
 //! * R5: after its read-modify-write, a release uses only the address of the word (F4).
 //! * R6: `BARRED` beside a `u` is set only by the CPU that upgrades, and cleared when it gives up.
+//! * R7: `FIRST` is set only beside `BARRED`, and never beside a `u`. A writer halts as one that
+//!   goes first only while it is set, and whoever clears it kicks all those.
 //!
 //! # Orderings
 //!
@@ -101,7 +106,12 @@
 //! that read already ([`lock_shared_recursive`](RawRwLock::lock_shared_recursive)) pass without a
 //! bound: the writer may wait for them. *Readers.* A reader that has halted four times and finds a
 //! writer again claims the next turn for all readers: no writer takes it, unless no reader comes
-//! within `reserved_ns`. Writers among themselves, like readers, have no order.
+//! within `reserved_ns`. *Writers among themselves.* They are kicked in the order in which they have
+//! halted. One that has waited for [`outside_wakes`](crate::platform::Costs::outside_wakes), 5 ms on
+//! threads, when it is kicked and finds the lock taken, goes first from then on: as long as it comes
+//! within `reserved_ns`, only writers that were awake already pass it, and the turns of readers.
+//! *Fair releases* of a writer ([`unlock_fair`](RawRwLock::unlock_fair)): all readers that have
+//! halted are next, or if there is none, a writer that has. Readers have nothing to hand over.
 //!
 //! *Stopped waiters.* One that is stopped for ever holds no turn for longer than `reserved_ns`, and
 //! bars no reader after that. If it had been kicked, others of its class that have halted look by
@@ -110,7 +120,7 @@
 //! # Limits
 //!
 //! * A thread that reads twice, the second time not recursively, waits for ever if a writer waits.
-//! * 2^29 - 3 CPUs can read at a time. One more panics, or fails if it does not wait for ever.
+//! * 2^28 - 3 CPUs can read at a time. One more panics, or fails if it does not wait for ever.
 //! * Where CPUs do not halt, the other side is barred by the first look that fails.
 //!
 //! # Sources
@@ -357,25 +367,44 @@ impl<P: Platform, C: Class> RawRwLock<P, C> {
         self.release(|seen| seen.downgraded(Want::Upgradable, Want::Read));
     }
 
-    fn kick(&self, kicks: Kicks) {
-        Self::kick_at(&raw const self.word, kicks);
+    /// [`unlock`](RawLock::unlock), so that a waiter that has halted is the next to take the lock,
+    /// if there is one, or all readers that have.
+    ///
+    /// # Safety
+    /// The lock is held for writing.
+    pub unsafe fn unlock_fair(&self) {
+        // (W,b,1,0) -> (C,b,1,0), or (W,1,0,0) -> (W,1,0,1). It kicks before the release, after
+        // which the lock may be gone (R5): only those that are awake find their turn for certain.
+        // If they halt again meanwhile, they do as those whose turn it is, whom the release kicks.
+        let takes_turn = |want| {
+            let kicks = update(&self.word, Relaxed, |seen| seen.handed_over(want));
+            kicks.is_some_and(|kicks| self.kick(kicks))
+        };
+        let is_theirs =
+            self.look().is_claimed() || takes_turn(Want::Read) || takes_turn(Want::Write);
+        self.release(if is_theirs { RwWord::left_by_writer } else { RwWord::left_to_all });
     }
 
-    /// Kicks waiters. Only the address of the word is used (R5).
-    fn kick_at(word: *const P::Word, kicks: Kicks) {
+    fn kick(&self, kicks: Kicks) -> bool {
+        Self::kick_at(&raw const self.word, kicks)
+    }
+
+    /// Kicks waiters, and returns whether there was one. Only the address of the word is used (R5).
+    fn kick_at(word: *const P::Word, kicks: Kicks) -> bool {
         if !P::WAITS || kicks == Kicks::NONE || !P::waits() {
-            return;
+            return false;
         }
         C::count(Event::PvKickUnlock);
         // The R-O4 fence is in there.
-        for want in [Want::Upgrade, Want::Write, Want::Upgradable] {
+        let mut has_kicked = false;
+        for want in [Want::Upgrade, Want::Write, Want::Upgradable, Want::Read] {
             if kicks.include(want) {
-                park::unpark_one_as::<P>(word, want.class());
+                let all = matches!(want, Want::Upgrade | Want::Read);
+                let unpark = if all { park::unpark_all_as::<P> } else { park::unpark_one_as::<P> };
+                has_kicked |= unpark(word, want.class());
             }
         }
-        if kicks.include(Want::Read) {
-            park::unpark_all_as::<P>(word, Want::Read.class());
-        }
+        has_kicked
     }
 
     /// Removes all waiters: for a forked child, which has none of the threads that waited. Who

@@ -15,7 +15,7 @@ use std::panic::{self, AssertUnwindSafe};
 use loom::cell::UnsafeCell;
 use overlock::platform::Platform;
 use overlock::raw::{Narrow, Wide};
-use overlock::{Hybrid, Queued, RawLock, RawTimedLock, TestAndSet, Ticket};
+use overlock::{Hybrid, Queued, RawFairLock, RawLock, RawTimedLock, TestAndSet, Ticket};
 
 use super::cells::{Byte, Half, Life, Part, Watch, Word};
 use super::models::{Depth, Report, Scene, Seen, Steps, play};
@@ -229,6 +229,42 @@ macro_rules! timed {
 }
 
 timed! { TestAndSet Queued Hybrid }
+
+impl<P: Platform<Word = Word> + 'static> Verbs for Fairly<P> {
+    fn until(&self, deadline_ns: u64) -> bool {
+        self.0.try_lock_until(deadline_ns)
+    }
+}
+
+/// A lock of which every release hands over.
+struct Fairly<P: Platform>(Hybrid<P, Seen>);
+
+impl<P: Platform> Fairly<P> {
+    /// # Safety
+    /// As of the lock inside.
+    unsafe fn with(word: P::Word) -> Self {
+        // SAFETY: the caller's.
+        Self(unsafe { Hybrid::with(word) })
+    }
+}
+
+// SAFETY: that of the lock inside, of which a fair release is a release.
+unsafe impl<P: Platform> RawLock for Fairly<P> {
+    fn lock(&self) {
+        self.0.lock();
+    }
+    fn try_lock(&self) -> bool {
+        self.0.try_lock()
+    }
+    unsafe fn unlock(&self) {
+        // SAFETY: the caller's.
+        unsafe { self.0.unlock_fair() };
+    }
+    fn is_locked(&self) -> bool {
+        self.0.is_locked()
+    }
+}
+
 impl<P: Platform<Half = Half> + 'static> Verbs for Ticket<P, Seen, Wide> {}
 impl<P: Platform<Byte = Byte> + 'static> Verbs for Ticket<P, Seen, Narrow> {}
 
@@ -255,6 +291,7 @@ kinds! {
     /// For models in which no waiter gives up.
     strict: Queued<P, Seen>, in_strict_order, Word = Word, 0;
     hybrid: Hybrid<P, Seen>, nobody_passes, Word = Word, 0;
+    fairly: Fairly<P>, nobody_passes, Word = Word, 0;
     /// For models in which reservations end.
     hybrid_passed: Hybrid<P, Seen>, unwatched, Word = Word, 0;
     /// A lock whose queue head may be passed once more. It looks as if a CPU had stolen it from a

@@ -409,16 +409,17 @@ impl Machine {
 
     /// Wakes those of `cpus` that sleep on `word` and are of these classes, but at most `most` of
     /// them.
-    fn wake(&self, word: *const Word, cpus: Range<usize>, classes: u32, most: usize) {
+    fn wake(&self, word: *const Word, cpus: Range<usize>, classes: u32, most: usize) -> bool {
         let mut kernel = self.kernel.lock().expect("a panic ends the model");
         let is_meant = |&sleeper: &usize| {
             kernel[sleeper] == word.addr() && self.own[sleeper].classes.get() & classes != 0
         };
         let sleepers: Vec<_> = cpus.filter(is_meant).collect();
-        for sleeper in sleepers.into_iter().take(most) {
+        for &sleeper in sleepers.iter().take(most) {
             kernel[sleeper] = 0;
             self.beds[sleeper].notify_one();
         }
+        !sleepers.is_empty()
     }
 }
 
@@ -513,7 +514,9 @@ unsafe impl<const WAITS: bool, const BY_ADDRESS: bool, const CHEAP: bool> Platfo
         let machine = machine();
         machine.interrupt();
         match machine.world.halt {
-            Halt::Futex => machine.wake(word, cpu.index()..cpu.index() + 1, u32::MAX, 1),
+            Halt::Futex => {
+                machine.wake(word, cpu.index()..cpu.index() + 1, u32::MAX, 1);
+            }
             Halt::Token => {
                 // This is a swap, because loom orders the writes of several CPUs only if they are
                 // read-modify-writes.
@@ -522,20 +525,20 @@ unsafe impl<const WAITS: bool, const BY_ADDRESS: bool, const CHEAP: bool> Platfo
         }
     }
 
-    fn kick_any(word: *const Word) {
-        Self::kick_any_of(word, u32::MAX);
+    fn kick_any(word: *const Word) -> bool {
+        Self::kick_any_of(word, u32::MAX)
     }
 
-    fn kick_every(word: *const Word) {
-        Self::kick_every_of(word, u32::MAX);
+    fn kick_every(word: *const Word) -> bool {
+        Self::kick_every_of(word, u32::MAX)
     }
 
-    fn kick_any_of(word: *const Word, classes: u32) {
-        machine().wake(word, 0..CPUS, classes, 1);
+    fn kick_any_of(word: *const Word, classes: u32) -> bool {
+        machine().wake(word, 0..CPUS, classes, 1)
     }
 
-    fn kick_every_of(word: *const Word, classes: u32) {
-        machine().wake(word, 0..CPUS, classes, CPUS);
+    fn kick_every_of(word: *const Word, classes: u32) -> bool {
+        machine().wake(word, 0..CPUS, classes, CPUS)
     }
 
     fn now_ns() -> u64 {

@@ -20,7 +20,7 @@ use super::cells::{Life, Part, Watch, Word};
 use super::models::{Depth, Report, Scene, Seen, Steps, models, play};
 use super::platform::worlds::{FUTEX, SPIN, SPURIOUS, STALE, TIMEOUT, TOKEN};
 use super::platform::{self, ByAddress, Halting, Spinning, World};
-use Use::{Again, Downgrade, Read, ReadBy, Reads, Upgradable, Upgrade, UpgradeBy, Write, WriteBy};
+use Use::*;
 
 /// What a CPU does with the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub(crate) enum Use {
     /// Reads past waiting writers.
     Reads,
     Write,
+    /// Writes, and hands the lock over.
+    Fair,
     /// Writes if that is possible before this time.
     WriteBy(u64),
     /// Reads with the right to upgrade, and does not.
@@ -48,7 +50,7 @@ pub(crate) enum Use {
 /// What the word says of holders and of those asleep; see `raw/word/read_write.rs`.
 mod bits {
     pub(super) const ASLEEP: u32 = 1 << 30;
-    pub(super) const HOLDS: u32 = ASLEEP - 1;
+    pub(super) const HOLDS: u32 = (1 << 29) - 1;
     pub(super) const CLAIMED: u32 = HOLDS - 1;
     pub(super) const TURN: u32 = HOLDS - 2;
     /// One reader, which may upgrade.
@@ -98,12 +100,16 @@ impl<P: Platform<Word = Word> + 'static> Place<P> {
         self.left.get() == 0
     }
 
-    /// The section of a writer that has the lock, and its release. The last one frees the lock.
     fn writes(&self) {
+        // SAFETY: the caller has taken it.
+        self.writes_until(|| unsafe { self.lock.unlock() });
+    }
+
+    /// The section of a writer that has the lock, and its release. The last one frees the lock.
+    fn writes_until(&self, release: impl FnOnce()) {
         self.data.with_mut(|_| ());
         let last = self.ends();
-        // SAFETY: the caller has taken it.
-        unsafe { self.lock.unlock() };
+        release();
         if last {
             self.life.end();
         }
@@ -153,6 +159,11 @@ impl<P: Platform<Word = Word> + 'static> Scene for Place<P> {
             Write => {
                 lock.lock();
                 self.writes();
+            }
+            Fair => {
+                lock.lock();
+                // SAFETY: taken above.
+                self.writes_until(|| unsafe { lock.unlock_fair() });
             }
             WriteBy(at) => self.if_got(lock.try_lock_until(at), Self::writes),
             Upgradable | Upgrade | UpgradeBy(_) => {
@@ -269,6 +280,19 @@ models! {
         [PvWaitNode], ["read_write.rs release update"];
     rw_upgradable_beside: uses::<ByAddress>(FUTEX, Some(2), &[&[Upgrade], &[Write], &[Upgradable]]),
         [PvWaitNode, PvKickUnlock], ["read_write.rs release update"];
+    rw_fair: uses::<ByAddress>(FUTEX, Some(3), &[&[Fair, Fair], &[Fair]]),
+        [PvWaitHead, PvKickUnlock], ["read_write.rs unlock_fair update"];
+    rw_fair_number: uses::<Halting>(FUTEX, Some(2), &[&[Fair], &[Fair], &[Fair]]),
+        [PvWaitHead, PvKickUnlock], ["read_write.rs unlock_fair update"];
+    rw_fair_readers: uses::<ByAddress>(FUTEX, Some(2), &[&[Fair, Read], &[Upgrade]]),
+        [PvWaitNode, PvKickUnlock], ["read_write.rs unlock_fair update"];
+    rw_fair_timed: uses::<ByAddress>(TIMEOUT, Some(2), &[&[Fair], &[WriteBy(25_000_000), Write]]),
+        [LockTimeout], ["read_write.rs unlock_fair update"];
+    rw_first: uses::<ByAddress>(SPURIOUS, Some(2), &[&[Write], &[Write], &[Write]]),
+        [PvWaitHead, PvKickUnlock], [];
+    rw_first_number: uses::<Halting>(SPURIOUS, Some(2),
+        &[&[Write, Read], &[Write], &[Upgradable]]),
+        [PvWaitHead, PvKickUnlock], [];
     rw_kept: uses::<ByAddress>(KEPT, Some(2), &[&[Read], &[Write], &[Read]]),
         [PvWaitHead], ["wait.rs lock_slow update"];
 }

@@ -19,7 +19,7 @@
 
 use super::locks::Step::{self, Enter, Leave, Lock, Pass, Until, Yield};
 use super::locks::{
-    Kind, hybrid, hybrid_near_bound, hybrid_passed, locks, narrow, queued, strict, tas, wide,
+    Kind, fairly, hybrid, hybrid_near_bound, hybrid_passed, locks, narrow, queued, strict, tas, wide,
 };
 use super::models::{Steps, models};
 use super::platform::worlds::{FUTEX, SPIN, SPURIOUS, STALE, TIMEOUT, TOKEN};
@@ -290,6 +290,20 @@ models! {
         [PvWaitNode], ["queue.rs unlock clear_low_byte"];
     hybrid_parked_refused: locks(World { barrier: Barrier::Refused, ..PARKED }, Some(3), TWO,
         [hybrid::<CheapByAddress>()]), [PvWaitNode], ["queue.rs unlock clear_low_byte"];
+    hybrid_fair: locks(PARKED, Some(3), AGAIN, [fairly::<ByAddress>()]),
+        [PvWaitNode, PvKickUnlock], ["release.rs unlock_fair update"];
+    hybrid_fair_three: locks(PARKED, Some(2), THREE, [fairly::<ByAddress>()]),
+        [PvWaitNode, PvKickUnlock], ["release.rs unlock_fair update"];
+    hybrid_fair_number: locks(PARKED, Some(2), THREE, [fairly::<Halting>()]),
+        [PvWaitNode, PvKickUnlock], ["release.rs unlock_fair update"];
+    hybrid_fair_joins: locks(World { outside_wakes: 3_000, ..PARKED }, Some(2), THREE,
+        [fairly::<ByAddress>()]),
+        [PvWaitNode, LockQueued, PvKickUnlock], ["release.rs unlock_fair update"];
+    hybrid_fair_timed: locks(World { timeouts: true, ..PARKED }, Some(2),
+        &[&[E], &[Until(25_000_000), E], &[L]], [fairly::<ByAddress>()]),
+        [PvWaitNode, LockTimeout], ["release.rs unlock_fair update"];
+    hybrid_fair_cheap: locks(PARKED, Some(3), AGAIN, [fairly::<CheapByAddress>()]),
+        [PvWaitNode], ["release.rs unlock_fair update"];
     hybrid_spin: locks(SPIN, None, TWO, [hybrid::<Spinning>()]), [LockQueued, PvLockStealing], [];
     hybrid_spin_three: locks(SPIN, Some(2), THREE, [hybrid::<Spinning>()]),
         [LockQueued, PvLockStealing], [];

@@ -56,7 +56,7 @@ impl engine::Machine for TorturedMachine {
 
     fn happens(&mut self, event: Event) {
         match event {
-            Event::Kick(kick) => self.deliver(kick),
+            Event::Kick(kick) => _ = self.deliver(kick),
             Event::Audit => self.audit(),
         }
     }

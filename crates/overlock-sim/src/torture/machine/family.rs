@@ -10,7 +10,8 @@ use crate::torture::kind::Role;
 // The word of a read-write lock (`Layout::ReadWrite`).
 const BARRED: u32 = 1 << 31;
 const ASLEEP: u32 = 1 << 30;
-const HOLDS: u32 = ASLEEP - 1;
+const FIRST: u32 = 1 << 29;
+const HOLDS: u32 = FIRST - 1;
 const UPGRADABLE: u32 = 1;
 const CLAIMED: u32 = HOLDS - 1;
 /// The lock is free, and it is the readers' turn.
@@ -26,7 +27,7 @@ pub(super) fn is_at_rest(word: u32) -> bool {
 fn is_open(word: u32, hold: Hold) -> bool {
     let (holds, is_barred) = (word & HOLDS, word & BARRED != 0);
     match hold {
-        Hold::Write => holds == 0,
+        Hold::Write => holds == 0 && word & FIRST == 0,
         Hold::Again => holds < CLAIMED,
         Hold::Read => holds == TURN || holds < TURN && !is_barred,
         Hold::Upgradable => holds == TURN || holds < TURN && !is_barred && word & UPGRADABLE == 0,

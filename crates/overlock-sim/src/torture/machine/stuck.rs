@@ -127,8 +127,9 @@ impl TorturedMachine {
             Survives::Nobody => false,
             Survives::AllButFirst => first_can,
             Survives::AllButDeclared | Survives::AllWithOthersBehind => {
-                let closed = model.word & NO_STEALING != 0 || model.word & STEALS == STEALS;
-                let open = tail(model.word) == 0 || !closed;
+                // Without a queue, it is closed to those that have not halted.
+                let is_full = tail(model.word) != 0 && model.word & STEALS == STEALS;
+                let open = model.word & NO_STEALING == 0 && !is_full;
                 let ends = promise.survives == Survives::AllWithOthersBehind;
                 let behind = |&(cpu, releases, away, _): &(usize, bool, bool, bool)| {
                     !releases && !away && model.place(cpu).is_some() && model.first() != Some(cpu)

@@ -45,13 +45,14 @@ pub(crate) enum Whom {
     Every(u32),
 }
 
-/// Kicks `whom` at the word at `address`.
-pub(crate) fn kick(address: usize, whom: Whom) {
+/// Kicks `whom` at the word at `address`. Returns whether that has ended a halt; a kick that comes
+/// late does not know.
+pub(crate) fn kick(address: usize, whom: Whom) -> bool {
     if is_stopping() {
-        return;
+        return false;
     }
     step(Location::caller());
-    with(|m| m.kick(Arena::offset(address), whom));
+    with(|m| m.kick(Arena::offset(address), whom))
 }
 
 impl TorturedMachine {
@@ -87,7 +88,7 @@ impl TorturedMachine {
         std::mem::take(&mut self.me().interrupted) && level + 1 < self.world.levels
     }
 
-    fn kick(&mut self, offset: u32, whom: Whom) {
+    fn kick(&mut self, offset: u32, whom: Whom) -> bool {
         let is_meant =
             |state: &CpuState| matches!(whom, Whom::Number(number) if state.number == Some(number));
         let cpu = self.cpus.iter().position(is_meant);
@@ -111,10 +112,10 @@ impl TorturedMachine {
             self.core.add(at, Event::Kick(kick));
         }
         if late_ns == 0 {
-            self.deliver(kick);
-        } else {
-            self.core.add(self.core.now + late_ns, Event::Kick(kick));
+            return self.deliver(kick);
         }
+        self.core.add(self.core.now + late_ns, Event::Kick(kick));
+        false
     }
 
     /// An operation may kick once, and once more for each acquisition meanwhile, because a release
@@ -137,9 +138,10 @@ impl TorturedMachine {
         };
         *kicks += 1;
         let (lock, kicks, meanwhile) = (op.lock, *kicks, self.locks[op.lock].takes - op.takes);
-        // A release of the hybrid lock wakes the queue head and a waiter outside the queue.
-        let both = kind.promise.layout == Layout::Queue && kind.promise.passes_awake.is_none();
-        let most = 1 + u64::from(both);
+        // A release of the hybrid lock wakes the queue head and a waiter outside the queue, and a
+        // fair one has woken a waiter to hand over to.
+        let more = kind.promise.layout == Layout::Queue && kind.promise.passes_awake.is_none();
+        let most = if more { 3 } else { 1 };
         if kicks > most + meanwhile && exact {
             let text = format!(
                 "one {whose} has kicked {kicks} times, with {meanwhile} acquisitions meanwhile"
@@ -148,7 +150,8 @@ impl TorturedMachine {
         }
     }
 
-    pub(super) fn deliver(&mut self, kick: PendingKick) {
+    /// Ends the halts that a kick is for. Returns whether there was one.
+    pub(super) fn deliver(&mut self, kick: PendingKick) -> bool {
         self.tally.crossed_kicks += u64::from(self.is_crossed(kick));
         let by_word = kick.cpu.is_none() || self.world.kick_by_word;
         let hears = |status| match status {
@@ -161,13 +164,16 @@ impl TorturedMachine {
             .filter(|&cpu| self.cpus[cpu].classes & kick.classes != 0)
             .collect();
         if halted.is_empty() {
-            return self.check_wakeups();
+            self.check_wakeups();
+            return false;
         }
         if kick.all {
-            return halted.into_iter().for_each(|cpu| self.wake(cpu, "kicked"));
+            halted.into_iter().for_each(|cpu| self.wake(cpu, "kicked"));
+        } else {
+            let cpu = halted[self.rng.index(halted.len())];
+            self.wake(cpu, "kicked");
         }
-        let cpu = halted[self.rng.index(halted.len())];
-        self.wake(cpu, "kicked");
+        true
     }
 
     /// Whether a kick finds its CPU waiting for a lock of a kind other than the one it is for.

@@ -86,21 +86,20 @@ pub(crate) fn wait_as(
     }
 }
 
-/// Wakes up to `most` threads that sleep at this address. Only the address is used: the memory may
-/// be gone.
-pub(crate) fn wake(word: *const AtomicU32, most: i32, scope: Scope) {
-    wake_of(word, most, ALL, scope);
+/// Wakes up to `most` threads that sleep at this address, and returns whether one did. Only the
+/// address is used: the memory may be gone.
+pub(crate) fn wake(word: *const AtomicU32, most: i32, scope: Scope) -> bool {
+    wake_of(word, most, ALL, scope)
 }
 
 /// [`wake`] of those classes of waiters.
-pub(crate) fn wake_of(word: *const AtomicU32, most: i32, classes: u32, scope: Scope) {
+pub(crate) fn wake_of(word: *const AtomicU32, most: i32, classes: u32, scope: Scope) -> bool {
     let operation = libc::FUTEX_WAKE_BITSET | scope.flag();
     let word = word.expose_provenance();
     let args = [word, operation as usize, most as usize, 0, 0, classes as usize];
     // SAFETY: FUTEX_WAKE_BITSET does not access the word; a bad address is reported as EFAULT.
-    unsafe {
-        syscall(libc::SYS_futex, args);
-    }
+    let woken = unsafe { syscall(libc::SYS_futex, args) };
+    woken > 0
 }
 
 /// Sleeps for `ns` nanoseconds, or until a signal.

@@ -84,7 +84,7 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
         entered.trace(word, Self::CARE);
         // ORDERING: AcqRel: Q-O1, and O1 if the lock is free.
         let joins = |seen: LockWord| {
-            let takes = seen.taken_by_newcomer();
+            let takes = seen.taken_by_newcomer(has_parked);
             let new = takes.unwrap_or(seen.joined_by(entered.id(), Self::STRICT));
             Some(if has_parked { new.parked() } else { new })
         };

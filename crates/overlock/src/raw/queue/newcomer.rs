@@ -20,11 +20,17 @@
 //! finds other waiters relies on theirs: whoever was first looks again, and takes a lock that was
 //! released meanwhile.
 //!
+//! # Handing over
+//!
+//! A fair release of a lock without a queue wakes one that has halted on the word, and reserves the
+//! lock for those that have: `NO_STEALING` without a tail. It wakes before it releases, because the
+//! lock may be gone afterwards, and it reserves only if there was one to wake. The woken waiter
+//! takes the lock, or halts again with the mark, or leaves and takes the reservation away.
+//!
 //! # A reservation in vain
 //!
-//! No release ends a wait for a lock that is free, but reserved for its queue head. So a waiter
-//! that
-//! halts meanwhile wakes up by itself, and passes a head that has not come for some milliseconds
+//! No release ends a wait for a lock that is free, but reserved. So a waiter that halts meanwhile
+//! wakes up by itself, and passes a head that has not come for some milliseconds
 //! ([`Costs::reserved_ns`]). From then on the head is passed freely, until it is back: others pay
 //! for a waiter that was stopped once, and not once for each acquisition.
 //!
@@ -78,10 +84,11 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
             if last.is_some_and(|(now, at)| now_ns >= at && self.take_past_reservation(now)) {
                 return Outside::Took;
             }
-            let until_ns = reserved.map(|(_, at)| at).into_iter().chain(deadline_ns).min();
+            let until_ns = reserved.map(|(_, at)| at).filter(|&at| at < u64::MAX);
+            let until_ns = until_ns.into_iter().chain(deadline_ns).min();
             let mut marked = Marked::Took;
             let mark = || {
-                marked = self.take_or_mark(*has_parked, is_unsure);
+                marked = self.take_or_mark(*has_parked, is_unsure, LockWord::parked);
                 if let Marked::Halts(word) = marked { Some(word.bits()) } else { None }
             };
             let halted = park::park::<P>(&self.word, until_ns, mark);
@@ -97,21 +104,26 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         }
     }
 
-    /// Takes the lock, or marks that this waiter is about to halt. `is_unsure` says that its last
+    /// Takes the lock, or `marks` that this waiter is about to halt. `is_unsure` says that its last
     /// mark may have been missed.
-    fn take_or_mark(&self, has_parked: bool, is_unsure: bool) -> Marked {
+    fn take_or_mark(
+        &self,
+        has_parked: bool,
+        is_unsure: bool,
+        marks: fn(LockWord) -> LockWord,
+    ) -> Marked {
         // Where waiters are found in a table, a release may have kicked this one before it halts,
         // in place of another.
         let passes_on = has_parked || !P::KICKS_BY_ADDRESS;
         loop {
-            let new = |seen: LockWord| match seen.taken_by_newcomer() {
+            let new = |seen: LockWord| match seen.taken_by_newcomer(passes_on) {
                 Some(new) if passes_on => Some(new.parked()),
                 Some(new) => Some(new),
-                None => Some(seen.parked()),
+                None => Some(marks(seen)),
             };
             // ORDERING: Acquire, O1, where it takes; Release, O3, where it marks.
             let Ok((before, now)) = update(&self.word, AcqRel, new) else { unreachable!() };
-            if before.taken_by_newcomer().is_some() {
+            if before.taken_by_newcomer(passes_on).is_some() {
                 return Marked::Took;
             }
             if !P::Release::EXISTS || before.has_waiters() && !is_unsure {
@@ -121,17 +133,17 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 return Marked::Unsure;
             }
             let seen = self.look();
-            if seen.taken_by_newcomer().is_none() {
+            if seen.taken_by_newcomer(passes_on).is_none() {
                 return Marked::Halts(seen.parked());
             }
         }
     }
 
     /// Leaves at the deadline. The release that ended the last halt may have meant another waiter:
-    /// the mark passes that on.
+    /// the mark passes that on. A lock that is handed over becomes one for all.
     #[cold]
     fn leave_late(&self, has_parked: bool) -> Outside {
-        if has_parked && matches!(self.take_or_mark(true, false), Marked::Took) {
+        if has_parked && matches!(self.take_or_mark(true, false, LockWord::left), Marked::Took) {
             return Outside::Took;
         }
         C::count(Event::LockTimeout);
@@ -144,7 +156,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         loop {
             // (0,0,0,0,0) -> (0,0,0,0,1), or past a queue (t,0,h,n,0) -> (t,0,h,n+1,1)
             let seen = self.look();
-            if let Some(new) = seen.taken_by_newcomer() {
+            if let Some(new) = seen.taken_by_newcomer(has_parked) {
                 let new = if has_parked { new.parked() } else { new };
                 // ORDERING: Acquire, O1.
                 if cas(&self.word, seen, new, Acquire).is_ok() {

@@ -7,11 +7,12 @@
 //! [`RawLock::unlock`]: crate::RawLock::unlock
 
 use core::ptr;
-use core::sync::atomic::Ordering::Release;
+use core::sync::atomic::Ordering::{Relaxed, Release};
 
 use super::{Order, QueueLock, kick};
 use crate::atomic::Atomic;
 use crate::counters::Class;
+use crate::park;
 use crate::platform::Platform;
 use crate::raw::RawFairLock;
 use crate::raw::word::queue::{LockWord, cas, rmw, update};
@@ -69,11 +70,17 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     }
 }
 
-// SAFETY: a release; after it the queue head, if there is one, is the next to take the lock.
+// SAFETY: a release; after it the queue head, or one that has halted outside the queue, if there is
+// one, is the next to take the lock.
 unsafe impl<P: Platform, O: Order, C: Class> RawFairLock for QueueLock<P, O, C> {
     unsafe fn unlock_fair(&self) {
+        // (0,0,0,0,1) -> (0,1,0,1,1). It wakes one before the release, after which the lock may be
+        // gone (F4): only one that is awake takes a lock that is handed over. If it halts again
+        // meanwhile, it sets `PARKED`, and the release wakes one that has.
+        let hands_over = update(&self.word, Relaxed, LockWord::handed_over).is_ok();
+        let is_in_vain = hands_over && !park::unpark_one::<P>(ptr::from_ref(&self.word));
         // SAFETY: the caller holds the lock.
-        unsafe { self.release(true) };
+        unsafe { self.release(!is_in_vain) };
     }
 }
 

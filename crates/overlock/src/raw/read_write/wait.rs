@@ -25,6 +25,7 @@ const VAIN_HALTS: u64 = 8;
 
 /// After so many halts, a reader that finds a writer claims the next turn: more let writers starve
 /// readers for longer, fewer leave the lock idle until a reader is awake. Any value is correct.
+/// (A writer does after [`Costs::outside_wakes`](crate::platform::Costs::outside_wakes).)
 const CLAIMS_AFTER: u64 = 4;
 
 /// A waiter spins for this part of what its halt would cost: sections that last longer are common,
@@ -49,6 +50,7 @@ impl<P: Platform, C: Class> RawRwLock<P, C> {
         let mut wait = Wait::<P>::new(want, pass, deadline_ns);
         loop {
             let seen = self.look();
+            let pass = wait.pass;
             if let Some((to, kicks)) = seen.taken(want, pass) {
                 let to = if wait.halts > 0 { to.owing(want) } else { to };
                 // ORDERING: Acquire, R-O1.
@@ -63,9 +65,9 @@ impl<P: Platform, C: Class> RawRwLock<P, C> {
                 return self.give_up(&wait, Refused::Full);
             } else if wait.is_late() {
                 return self.give_up(&wait, Refused::Late);
-            } else if wait.is_in_vain(seen.is_kept_from(want)) {
+            } else if wait.is_in_vain(seen.is_kept_from(want, pass)) {
                 let free = update(&self.word, Relaxed, |seen| {
-                    seen.is_kept_from(want).then(|| seen.without_turn())
+                    seen.is_kept_from(want, pass).then(|| seen.without_turn())
                 });
                 self.kick(free.unwrap_or(Kicks::NONE));
             } else if !wait.spin() {
@@ -101,25 +103,31 @@ impl<P: Platform, C: Class> RawRwLock<P, C> {
     /// Marks the word and halts, until kicked or until it is time to look again. Where CPUs do not
     /// halt, it only marks the word.
     fn halt(&self, wait: &mut Wait<P>) {
-        let Wait { want, pass, halts, .. } = *wait;
-        let awaited = |seen: RwWord| match seen.taken(want, pass) {
-            Some(_) => None,
-            None => {
-                let to = seen.awaited(want, halts >= CLAIMS_AFTER);
-                Some((to, to.bits()))
-            }
+        let Wait { want, pass, .. } = *wait;
+        let seen = self.look();
+        let claims = wait.claims(seen.has_first());
+        let is_first = seen.is_first(want, claims);
+        let awaited = |seen: RwWord| {
+            // As which class it is kicked must be true of the word.
+            let is_so = seen.is_first(want, claims || pass == Pass::Halted && seen.has_first());
+            let waits = seen.taken(want, pass).is_none() && is_so == is_first;
+            let to = seen.awaited(want, claims);
+            waits.then(|| (to, to.bits()))
         };
         // ORDERING: Release, R-O3.
         let mark = || update(&self.word, Release, awaited);
-        wait.halts += 1;
+        wait.halts();
         if !P::WAITS || !P::waits() {
             mark();
-            return;
+            return wait.has_halted(true);
         }
         let writes = matches!(want, Want::Write | Want::Upgrade);
         C::count(if writes { Event::PvWaitHead } else { Event::PvWaitNode });
         wait.leave_trace(self);
-        park::park_as::<P>(&self.word, want.class(), wait.looks_at_ns(), mark);
+        let class = if is_first { Want::Upgrade } else { want }.class();
+        let has_halted = park::park_as::<P>(&self.word, class, wait.looks_at_ns(), mark);
+        // Where waiters are found in a table, one may be kicked before it halts.
+        wait.has_halted(has_halted || !P::KICKS_BY_ADDRESS);
         wait.comes_back();
         if writes {
             // It has waited for long: while it spins, no more readers come.
@@ -191,6 +199,32 @@ impl<P: Platform> Wait<P> {
         goes_on && halts
     }
 
+    /// Notes that it halts.
+    fn halts(&mut self) {
+        if self.halts == 0 {
+            self.since_ns = P::now_ns();
+        }
+        self.halts += 1;
+    }
+
+    fn has_halted(&mut self, has: bool) {
+        if has && self.pass == Pass::Waiting {
+            self.pass = Pass::Halted;
+        }
+    }
+
+    /// Whether it has waited for so long that it claims the next turn. A writer that has halted
+    /// also does so if another `has` done so: the release may have kicked this one.
+    fn claims(&self, has: bool) -> bool {
+        match self.want {
+            Want::Read | Want::Upgradable => self.halts >= CLAIMS_AFTER,
+            Want::Write if self.pass == Pass::Halted => {
+                has || P::now_ns().saturating_sub(self.since_ns) >= P::costs().outside_ns()
+            }
+            Want::Write | Want::Upgrade => false,
+        }
+    }
+
     fn is_late(&self) -> bool {
         self.deadline_ns.is_some_and(|at| P::now_ns() >= at)
     }
@@ -218,9 +252,6 @@ impl<P: Platform> Wait<P> {
             return self.deadline_ns;
         }
         let now = P::now_ns();
-        if self.halts == 1 {
-            self.since_ns = now;
-        }
         let waited_ns = now.saturating_sub(self.since_ns);
         let at = match self.kept_ns {
             Some(since) => since.saturating_add(kept_ns),

@@ -123,7 +123,8 @@ impl LockWord {
     /// A waiter takes a lock that is reserved for its queue head in vain: until the head is back,
     /// it is passed freely.
     pub(crate) const fn taken_past_reservation(self) -> Self {
-        Self(self.0 & !(STEALS | NO_STEALING) | ABSENT | LOCKED)
+        let absent = if self.has_queue() { ABSENT } else { 0 };
+        Self(self.0 & !(STEALS | NO_STEALING) | absent | LOCKED)
     }
 
     /// Whether the queue head has been passed because it did not come.
@@ -151,16 +152,18 @@ impl LockWord {
     /// passed.
     #[inline(always)]
     pub(crate) const fn admits_newcomers(self) -> bool {
-        !self.has_queue()
-            || self.0 & NO_STEALING == 0 && self.0 & STEALS != STEALS
+        !self.is_stealing_disabled() && (!self.has_queue() || self.0 & STEALS != STEALS)
             || self.is_head_absent()
     }
 
     /// A newcomer takes the lock: `(0,..,0) -> (0,..,1)`, or past the queue
-    /// `(t,..,n,0) -> (t,..,n+1,1)`. `None` if the newcomer may not take it.
+    /// `(t,..,n,0) -> (t,..,n+1,1)`; or one that has halted on the word takes what was handed over,
+    /// `(0,1,..,1,0) -> (0,0,..,0,1)`. `None` if the newcomer may not take it.
     #[inline(always)]
-    pub(crate) const fn taken_by_newcomer(self) -> Option<Self> {
-        if self.is_locked() || !self.admits_newcomers() {
+    pub(crate) const fn taken_by_newcomer(self, has_parked: bool) -> Option<Self> {
+        if !self.is_locked() && has_parked && self.is_handed_over() {
+            Some(Self(self.0 & !DISABLED | LOCKED))
+        } else if self.is_locked() || !self.admits_newcomers() {
             None
         } else if self.has_queue() && !self.is_head_absent() {
             Some(self.counted())
@@ -177,9 +180,31 @@ impl LockWord {
         Self(self.0 & !TAIL | me.code() << TAIL_SHIFT | disabled)
     }
 
+    /// Whether the lock is, or will be, handed over to those that have halted on the word.
+    #[inline(always)]
+    const fn is_handed_over(self) -> bool {
+        self.is_stealing_disabled() && !self.has_queue()
+    }
+
+    /// The holder is about to wake a waiter that has halted on the word, for which it reserves the
+    /// lock: `(0,0,..,0,1) -> (0,1,..,1,1)`, and the waiter's mark goes. `None` if there is a queue,
+    /// or no mark.
+    pub(crate) const fn handed_over(self) -> Option<Self> {
+        if self.has_queue() || !self.has_parked() {
+            None
+        } else {
+            Some(Self(self.0 & !PARKED | DISABLED))
+        }
+    }
+
     /// The same word, but its next release wakes a waiter that has halted outside the queue.
     pub(crate) const fn parked(self) -> Self {
         Self(self.0 | PARKED)
+    }
+
+    /// [`parked`](Self::parked), by a waiter that leaves: nothing is handed over to it.
+    pub(crate) const fn left(self) -> Self {
+        Self(if self.is_handed_over() { self.0 & !DISABLED } else { self.0 } | PARKED)
     }
 
     /// Whether a waiter may have halted outside the queue, so that a release has to wake one.
@@ -221,8 +246,11 @@ impl LockWord {
 
     /// The release: `(..,n,1) -> (..,n,0)`, or `(t,..,0,1) -> (t,..,1,0)`: the holder may have
     /// taken the lock past the queue without counting that. With `fair`, no newcomer passes the
-    /// waiters in the queue.
+    /// waiters in the queue, and what was handed over stays so.
     pub(crate) const fn released(self, fair: bool) -> Self {
+        if self.is_handed_over() {
+            return Self(self.0 & !(LOCKED | PARKED | if fair { 0 } else { DISABLED }));
+        }
         let strict = fair && self.has_queue() && !self.is_head_absent();
         let counts = self.has_queue() && !self.is_head_absent() && self.0 & STEALS == 0;
         let steal = if counts { STEAL } else { 0 };
@@ -301,10 +329,9 @@ mod tests {
     #[test]
     fn newcomers_take_a_free_lock_that_admits_them_and_count() {
         for word in words(0).chain(words(OTHER)) {
-            let full = word.steals() == LockWord::STEALS_MAX;
-            let admits =
-                !word.has_queue() || !word.is_stealing_disabled() && !full || word.is_head_absent();
-            let Some(taken) = word.taken_by_newcomer() else {
+            let full = word.has_queue() && word.steals() == LockWord::STEALS_MAX;
+            let admits = !word.is_stealing_disabled() && !full || word.is_head_absent();
+            let Some(taken) = word.taken_by_newcomer(false) else {
                 assert!(word.is_locked() || !admits, "{:#x}", word.bits());
                 continue;
             };
@@ -318,7 +345,8 @@ mod tests {
 
     #[test]
     fn a_release_changes_the_count_only_where_a_steal_may_be_missing() {
-        for word in words(0).chain(words(OTHER)).filter(|word| word.is_locked()) {
+        let plain = |word: &LockWord| word.is_locked() && !word.is_handed_over();
+        for word in words(0).chain(words(OTHER)).filter(plain) {
             let after = word.released(false);
             let counts = word.has_queue() && !word.is_head_absent();
             let missing = u32::from(counts && word.steals() == 0);
@@ -329,6 +357,22 @@ mod tests {
             let strict = if counts { NO_STEALING } else { 0 };
             assert_eq!(word.released(true).bits(), after.bits() | strict);
         }
+    }
+
+    #[test]
+    fn what_is_handed_over_is_for_those_that_have_halted() {
+        let held = LockWord::HELD.parked();
+        assert_eq!(LockWord::HELD.handed_over(), None);
+        assert_eq!(held.joined_by(me(), false).handed_over(), None);
+        let handed = held.handed_over().expect("a waiter has halted, and there is no queue");
+        assert!(handed.is_locked() && !handed.has_parked());
+        assert_eq!(handed.released(false), LockWord::FREE);
+        let free = handed.parked().released(true);
+        assert!(!free.is_locked() && free.bits() & 0xff != 0, "the fast path takes nothing");
+        assert!(free.reservation().is_some() && free.taken_by_newcomer(false).is_none());
+        assert_eq!(free.taken_by_newcomer(true), Some(LockWord::HELD));
+        assert_eq!(free.taken_past_reservation(), LockWord::HELD);
+        assert_eq!(free.left(), LockWord::FREE.parked());
     }
 
     #[test]
@@ -371,7 +415,7 @@ mod tests {
     fn the_lowest_byte_is_zero_only_without_a_count_and_with_stealing() {
         let mut word = LockWord::new(OTHER << TAIL_SHIFT);
         let mut steals = 0;
-        while let Some(taken) = word.taken_by_newcomer() {
+        while let Some(taken) = word.taken_by_newcomer(true) {
             word = taken.released(false);
             assert_ne!(word.bits() & 0xff, 0, "{:#x}", word.bits());
             steals += 1;

@@ -2,11 +2,11 @@
 //! The 4-byte word of a read-write lock, and its transitions.
 //!
 //! ```text
-//!    31       30     29                1         0
-//! +--------+--------+------------------+------------+
-//! | BARRED | ASLEEP |           holds               |
-//! |        |        |  readers         | UPGRADABLE |
-//! +--------+--------+------------------+------------+
+//!    31       30      29      28                1         0
+//! +--------+--------+-------+------------------+------------+
+//! | BARRED | ASLEEP | FIRST |           holds               |
+//! |        |        |       |  readers         | UPGRADABLE |
+//! +--------+--------+-------+------------------+------------+
 //! ```
 //!
 //! | `holds` | meaning |
@@ -20,6 +20,7 @@
 //! | bit | meaning | set by | cleared by |
 //! |---|---|---|---|
 //! | `BARRED` | Writers wait, or the upgradable reader does to upgrade. Others that want to read stay out. | each of them that halts, or has halted and writes | the release of a writer, and what gives the wait up |
+//! | `FIRST` | Beside `BARRED`, never beside `UPGRADABLE`: a writer has waited for long, or is handed the lock. Others that want to write and have not halted stay out, too. | a writer that halts, a fair release | a writer that takes the lock, and what clears `BARRED` |
 //! | `ASLEEP` | CPUs have halted that bar no others: readers, and while one reads as upgradable, those that want the same, and writers. | each of them | what lets them in, which kicks them |
 
 use core::sync::atomic::Ordering::{self, Relaxed};
@@ -33,7 +34,8 @@ pub(crate) struct RwWord(u32);
 
 const BARRED: u32 = 1 << 31;
 const ASLEEP: u32 = 1 << 30;
-const HOLDS: u32 = ASLEEP - 1;
+const FIRST: u32 = 1 << 29;
+const HOLDS: u32 = FIRST - 1;
 const UPGRADABLE: u32 = 1;
 pub(crate) const READER: u32 = 2;
 const WRITTEN: u32 = HOLDS;
@@ -43,7 +45,7 @@ const TURN: u32 = HOLDS - 2;
 const LIMIT: u32 = HOLDS - 3;
 /// What the upgradable reader adds.
 const UPGRADABLE_READER: u32 = READER | UPGRADABLE;
-const _: () = assert!(LIMIT.is_multiple_of(READER) && BARRED | ASLEEP | HOLDS == u32::MAX);
+const _: () = assert!(LIMIT.is_multiple_of(READER) && BARRED | ASLEEP | FIRST | HOLDS == u32::MAX);
 
 /// What a CPU wants a read-write lock for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +65,8 @@ pub(crate) enum Want {
 pub(crate) enum Pass {
     /// None: it stays out while it is another's turn.
     Waiting,
+    /// As a writer that has halted, those that have not.
+    Halted,
     /// Those whose turn it is, but who have not taken the free lock yet.
     Late,
     /// As a reader, all waiters.
@@ -81,8 +85,9 @@ impl Kicks {
     const UPGRADABLE: Self = Self(1 << Want::Upgradable as u8);
     /// One writer.
     const WRITER: Self = Self(1 << Want::Write as u8);
-    /// The upgradable reader.
-    const UPGRADER: Self = Self(1 << Want::Upgrade as u8);
+    /// All that go first: the upgradable reader that upgrades, and writers that have halted as
+    /// such.
+    const FIRST: Self = Self(1 << Want::Upgrade as u8);
 
     const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -159,11 +164,15 @@ impl RwWord {
         self.holds() < LIMIT && self.0 & UPGRADABLE != 0
     }
 
+    pub(crate) const fn has_first(self) -> bool {
+        self.0 & FIRST != 0
+    }
+
     /// Whether the lock is free, and it is the turn of others than those that want this.
-    pub(crate) const fn is_kept_from(self, want: Want) -> bool {
+    pub(crate) const fn is_kept_from(self, want: Want, pass: Pass) -> bool {
         match want {
             Want::Read | Want::Upgradable => self.holds() == 0 && self.is_barred(),
-            Want::Write => self.holds() == TURN,
+            Want::Write => self.is_free() && self.taken(want, pass).is_none(),
             Want::Upgrade => false,
         }
     }
@@ -173,10 +182,19 @@ impl RwWord {
         self.readers() == Self::READERS_MAX
     }
 
-    /// Those to kick when all waiters may come.
+    /// Those to kick when all waiters may come, and no bar is left.
     const fn all(self) -> Kicks {
-        let asleep = Kicks::READERS.and(Kicks::UPGRADABLE).only_if(self.has_asleep());
-        asleep.and(Kicks::WRITER.only_if(self.is_barred()))
+        Kicks::READERS.and(Kicks::UPGRADABLE).only_if(self.has_asleep()).and(self.writers())
+    }
+
+    /// The writers to kick when no bar is left.
+    const fn writers(self) -> Kicks {
+        Kicks::WRITER.only_if(self.is_barred()).and(self.first())
+    }
+
+    /// The writers to kick when none goes first any more.
+    const fn first(self) -> Kicks {
+        Kicks::FIRST.only_if(self.has_first())
     }
 
     /// A reader takes a lock for which no CPU waits. `None` if there is more to look at.
@@ -191,10 +209,14 @@ impl RwWord {
             Want::Read => self.taken_to_read(READER, pass),
             Want::Upgradable => self.taken_to_read(UPGRADABLE_READER, pass),
             Want::Write => {
-                let flags = self.0 & !HOLDS;
-                let may =
-                    self.holds() == 0 || self.holds() == TURN && !matches!(pass, Pass::Waiting);
-                if may { Some((Self(WRITTEN | flags), Kicks::NONE)) } else { None }
+                let may = match pass {
+                    Pass::Waiting => self.holds() == 0 && !self.has_first(),
+                    Pass::Halted => self.holds() == 0,
+                    Pass::Late | Pass::All => self.is_free(),
+                };
+                // Others that go first do so again, as long as they wait.
+                let flags = self.0 & (BARRED | ASLEEP);
+                if may { Some((Self(WRITTEN | flags), self.first())) } else { None }
             }
             Want::Upgrade if self.holds() == UPGRADABLE_READER => {
                 // Writers that wait beside an upgradable reader are among those asleep.
@@ -209,11 +231,10 @@ impl RwWord {
         let (seen, flags) = (self.holds(), self.0 & !HOLDS);
         if seen == TURN {
             // The writers that wait set their bar again.
-            let kicks = Kicks::WRITER.only_if(self.is_barred());
-            return Some((Self(holds | flags & ASLEEP), kicks));
+            return Some((Self(holds | flags & ASLEEP), self.writers()));
         }
         let is_admitted = match pass {
-            Pass::Waiting => !self.is_barred(),
+            Pass::Waiting | Pass::Halted => !self.is_barred(),
             Pass::Late => !self.is_barred() || seen == 0,
             Pass::All => true,
         };
@@ -223,10 +244,8 @@ impl RwWord {
         }
         if upgrades != 0 && self.is_barred() {
             // Only one that is to upgrade bars others beside an upgradable reader.
-            return Some((
-                Self((seen + holds) | ASLEEP),
-                Kicks::READERS.only_if(self.has_asleep()),
-            ));
+            let readers = Kicks::READERS.only_if(self.has_asleep());
+            return Some((Self((seen + holds) | ASLEEP), readers.and(self.first())));
         }
         Some((Self((seen + holds) | flags), Kicks::NONE))
     }
@@ -241,15 +260,25 @@ impl RwWord {
         })
     }
 
-    /// A CPU that may not take the lock halts. It claims the readers' turn if it has been kicked
-    /// before and still finds a writer.
+    /// A CPU that may not take the lock halts. It `claims` the next turn if it has been kicked
+    /// before, for long: as a reader that still finds a writer for all readers, and as a writer for
+    /// those that have halted.
     pub(crate) const fn awaited(self, want: Want, claims: bool) -> Self {
         let reads = matches!(want, Want::Read | Want::Upgradable);
         if reads && claims && self.is_written() {
             return Self(self.0 & !HOLDS | ASLEEP | CLAIMED);
         }
-        let bars = matches!(want, Want::Upgrade) || !reads && !self.is_upgradable();
-        Self(self.0 | if bars { BARRED } else { ASLEEP })
+        if matches!(want, Want::Upgrade) || !reads && !self.is_upgradable() {
+            let first = if matches!(want, Want::Write) && claims { FIRST } else { 0 };
+            return Self(self.0 | BARRED | first);
+        }
+        Self(self.0 | ASLEEP)
+    }
+
+    /// Whether a writer halts as one that goes first. If it `claims` the next turn, it does, unless
+    /// it waits for an upgradable reader.
+    pub(crate) const fn is_first(self, want: Want, claims: bool) -> bool {
+        matches!(want, Want::Write) && claims && !self.is_upgradable()
     }
 
     /// A reader has left: whom it kicks, if this was the word before.
@@ -259,8 +288,9 @@ impl RwWord {
             return Kicks::NONE;
         }
         match self.holds() - READER {
+            0 if self.has_first() => Kicks::FIRST,
             0 => Kicks::WRITER,
-            UPGRADABLE_READER => Kicks::UPGRADER,
+            UPGRADABLE_READER => Kicks::FIRST,
             _ => Kicks::NONE,
         }
     }
@@ -282,9 +312,31 @@ impl RwWord {
     /// The writer leaves.
     pub(crate) const fn left_by_writer(self) -> (Self, Kicks) {
         if self.holds() == CLAIMED {
-            return (Self(TURN | self.0 & BARRED), Kicks::READERS.and(Kicks::UPGRADABLE));
+            let flags = self.0 & (BARRED | FIRST);
+            return (Self(TURN | flags), Kicks::READERS.and(Kicks::UPGRADABLE));
         }
+        if self.has_first() { (Self(self.0 & !HOLDS), Kicks::FIRST) } else { self.left_to_all() }
+    }
+
+    /// The writer leaves, and hands over to none.
+    pub(crate) const fn left_to_all(self) -> (Self, Kicks) {
         (Self::FREE, self.all())
+    }
+
+    /// Whether the next turn, after the writer's, is for some that have halted.
+    pub(crate) const fn is_claimed(self) -> bool {
+        self.holds() == CLAIMED || self.has_first()
+    }
+
+    /// The writer is about to hand the lock over to readers that have halted, or to a writer that
+    /// has, and kicks them first. `None` if none has.
+    pub(crate) fn handed_over(self, want: Want) -> Option<(Self, Kicks)> {
+        let readers = Kicks::READERS.and(Kicks::UPGRADABLE);
+        let unclaimed = Self(self.0 | WRITTEN);
+        match want {
+            Want::Write => self.is_barred().then(|| (unclaimed.awaited(want, true), Kicks::WRITER)),
+            _ => self.has_asleep().then(|| (self.awaited(want, true), readers)),
+        }
     }
 
     /// The holder keeps the lock for less.
@@ -293,8 +345,8 @@ impl RwWord {
             (Want::Upgradable, _) => Self(self.0 - UPGRADABLE).without_upgradable(),
             (_, Want::Upgradable) => {
                 let asleep = if self.0 & (ASLEEP | BARRED) != 0 { ASLEEP } else { 0 };
-                let kicks = Kicks::READERS.only_if(self.has_asleep());
-                (Self(UPGRADABLE_READER | asleep), kicks)
+                let readers = Kicks::READERS.only_if(self.has_asleep());
+                (Self(UPGRADABLE_READER | asleep), readers.and(self.first()))
             }
             _ => (Self(READER), self.all()),
         }
@@ -303,7 +355,7 @@ impl RwWord {
     /// Those whose turn it is have not come for a long time: the lock is free for all.
     pub(crate) const fn without_turn(self) -> (Self, Kicks) {
         if self.holds() == TURN {
-            (Self(self.0 & !HOLDS), Kicks::NONE)
+            (Self(self.0 & !HOLDS), self.first())
         } else {
             (Self::FREE, self.all())
         }
@@ -320,7 +372,7 @@ impl RwWord {
             Want::Upgrade => (Self(self.0 & !BARRED), readers),
             Want::Write if self.is_upgradable() => (Self(self.0 | ASLEEP), Kicks::NONE),
             Want::Write if self.is_written() || self.holds() == TURN => {
-                (Self(self.0 | BARRED), Kicks::NONE)
+                (Self(self.0 & !FIRST | BARRED), self.first())
             }
             Want::Write => (Self(self.holds()), self.all().and(Kicks::WRITER)),
         }

@@ -205,11 +205,11 @@ unsafe impl Platform for AddressAlone {
     fn kick(_: *const AtomicU32, _: Cpu) {
         panic!("a kick by number");
     }
-    fn kick_any(word: *const AtomicU32) {
-        Threads::kick_any(word);
+    fn kick_any(word: *const AtomicU32) -> bool {
+        Threads::kick_any(word)
     }
-    fn kick_every(word: *const AtomicU32) {
-        Threads::kick_every(word);
+    fn kick_every(word: *const AtomicU32) -> bool {
+        Threads::kick_every(word)
     }
     fn now_ns() -> u64 {
         Threads::now_ns()
