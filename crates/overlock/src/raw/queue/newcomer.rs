@@ -74,15 +74,15 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
             if deadline_ns.is_some_and(|at| now_ns >= at) {
                 return self.leave_late(*has_parked);
             }
-            if now_ns >= *join_ns.get_or_insert(now_ns.saturating_add(costs.outside_ns())) {
-                return Outside::Waited;
-            }
             // No release ends a wait for a lock that is free, and reserved in vain.
             let found = self.look().reservation();
             let last = reserved.filter(|&(last, _)| Some(last) == found);
             reserved = last.or(found.map(|now| (now, now_ns.saturating_add(costs.reserved_ns))));
             if last.is_some_and(|(now, at)| now_ns >= at && self.take_past_reservation(now)) {
                 return Outside::Took;
+            }
+            if now_ns >= *join_ns.get_or_insert(now_ns.saturating_add(costs.outside_ns())) {
+                return Outside::Waited;
             }
             let until_ns = reserved.map(|(_, at)| at).filter(|&at| at < u64::MAX);
             let until_ns = until_ns.into_iter().chain(deadline_ns).min();
