@@ -17,8 +17,8 @@ use crate::raw::{RawLock, RawTimedLock};
 /// Data that many CPUs can read at a time, or one can write.
 ///
 /// Where both readers and writers wait, they take turns, so neither starve; and a writer that has
-/// slept for long goes before writers that come later (`raw/read_write.rs` has the bounds). A thread that reads
-/// already and reads once more calls [`read_recursive`](Self::read_recursive):
+/// slept for long goes before writers that come later ([`RawRwLock`] has the bounds). A thread that
+/// reads already and reads once more calls [`read_recursive`](Self::read_recursive):
 /// [`read`](Self::read) may wait for a writer that waits for it.
 ///
 /// A panic while a guard is alive releases the lock; there is no poisoning.

@@ -10,10 +10,11 @@
 //! # State
 //!
 //! One word (`raw/word/read_write.rs`), written `(holds, BARRED, ASLEEP)`, or with `f` in place of
-//! a 1 for `BARRED` if `FIRST` is set, too. `holds` is the number of readers, with a `u` if one of them may upgrade, or `W` (written), `C` (written, and the readers
-//! have claimed the next turn), or `T` (free, and it is the readers' turn). Nothing else is known
-//! of holders and waiters: guards can be released by any CPU, and a lock that no CPU uses can be
-//! moved. A waiter halts on the word as one of a class, and a kick is for a class.
+//! a 1 for `BARRED` if `FIRST` is set, too. `holds` is the number of readers, with a `u` if one of
+//! them may upgrade, or `W` (written), `C` (written, and the readers have claimed the next turn),
+//! or `T` (free, and it is the readers' turn). Nothing else is known of holders and waiters: guards
+//! can be released by any CPU, and a lock that no CPU uses can be moved. A waiter halts on the word
+//! as one of a class, and a kick is for a class.
 //!
 //! | state | plain readers | those that read already | writers |
 //! |---|---|---|---|
@@ -100,22 +101,24 @@
 //! # Bounds
 //!
 //! *Writers.* While `BARRED` is set, a plain reader enters only if it tries and finds the lock
-//! free, or if the lock has lain free for [`reserved_ns`](crate::platform::Costs::reserved_ns). A writer
-//! sets it when it halts, and once more when it is back. Only a writer's release, or a writer that
-//! gives up, takes it away, and kicks a writer: until that one is back, any reader enters. Those
-//! that read already ([`lock_shared_recursive`](RawRwLock::lock_shared_recursive)) pass without a
-//! bound: the writer may wait for them. *Readers.* A reader that has halted four times and finds a
-//! writer again claims the next turn for all readers: no writer takes it, unless no reader comes
-//! within `reserved_ns`. *Writers among themselves.* They are kicked in the order in which they have
-//! halted. One that has waited for [`outside_wakes`](crate::platform::Costs::outside_wakes), 5 ms on
-//! threads, when it is kicked and finds the lock taken, goes first from then on: as long as it comes
-//! within `reserved_ns`, only writers that were awake already pass it, and the turns of readers.
-//! *Fair releases* of a writer ([`unlock_fair`](RawRwLock::unlock_fair)): all readers that have
-//! halted are next, or if there is none, a writer that has. Readers have nothing to hand over.
+//! free, or if the lock has lain free for [`reserved_ns`](crate::platform::Costs::reserved_ns). A
+//! writer sets it when it halts, and once more when it is back. Only a writer's release, or a
+//! writer that gives up, takes it away, and kicks a writer: until that one is back, any reader
+//! enters. Those that read already ([`lock_shared_recursive`](RawRwLock::lock_shared_recursive))
+//! pass without a bound: the writer may wait for them. *Readers.* A reader that has halted four
+//! times and finds a writer again claims the next turn for all readers: no writer takes it, unless
+//! no reader comes within `reserved_ns`. *Writers among themselves.* They are kicked in the order
+//! in which they have halted. One that has waited for
+//! [`outside_wakes`](crate::platform::Costs::outside_wakes), 5 ms on threads, when it is kicked and
+//! finds the lock taken, goes first from then on: as long as it comes within `reserved_ns`, only
+//! writers that were awake already and attempts pass it, and turns of readers. *Fair releases* of a
+//! writer ([`unlock_fair`](RawRwLock::unlock_fair)): all readers that have halted are next, or if
+//! there is none, a writer that has. Readers have nothing to hand over.
 //!
-//! *Stopped waiters.* One that is stopped for ever holds no turn for longer than `reserved_ns`, and
-//! bars no reader after that. If it had been kicked, others of its class that have halted look by
-//! themselves: after 25 times that time, and then whenever they have waited four times as long.
+//! *Stopped waiters.* One that is stopped for ever keeps a free lock from others for `reserved_ns`,
+//! once, and bars no reader after that. If it had been kicked, others of its class that have halted
+//! look by themselves: after 25 times that time, and then whenever they have waited four times as
+//! long.
 //!
 //! # Limits
 //!
@@ -130,11 +133,10 @@
 //! bars others: `parking_lot` 0.12. Alternating turns: B. Brandenburg, J. Anderson, "Spin-Based
 //! Reader-Writer Synchronization for Multiprocessor Real-Time Systems", Real-Time Systems 2010.
 
-use core::fmt;
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use super::{ConstLock, RawLock, RawTimedLock};
+use super::{RawLock, RawTimedLock};
 use crate::atomic::{Atomic, ConstAtomic};
 use crate::counters::{Class, Event, Uncounted};
 use crate::park;
@@ -469,40 +471,7 @@ unsafe impl<P: Platform, C: Class> RawTimedLock for RawRwLock<P, C> {
     }
 }
 
-impl<P: Platform, C: Class> RawRwLock<P, C>
-where
-    P::Word: ConstAtomic<u32>,
-{
-    /// An unlocked lock. All its bytes are zero.
-    pub const fn new() -> Self {
-        // SAFETY: `ConstAtomic::ZERO` holds zero.
-        unsafe { Self::with(P::Word::ZERO) }
-    }
-}
-
-impl<P: Platform, C: Class> ConstLock for RawRwLock<P, C>
-where
-    P::Word: ConstAtomic<u32>,
-{
-    const NEW: Self = Self::new();
-}
-
-impl<P: Platform, C: Class> Default for RawRwLock<P, C>
-where
-    P::Word: ConstAtomic<u32>,
-{
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<P: Platform, C: Class> fmt::Debug for RawRwLock<P, C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seen = self.look();
-        let (written, readers) = (seen.is_written(), seen.readers());
-        f.debug_struct("RawRwLock")
-            .field("written", &written)
-            .field("readers", &readers)
-            .finish_non_exhaustive()
-    }
-}
+faces!(
+    RawRwLock<P: Platform, C: Class> called "RawRwLock",
+    where P::Word: u32; P::Word::ZERO
+);

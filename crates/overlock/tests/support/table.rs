@@ -19,7 +19,8 @@
 
 use super::locks::Step::{self, Enter, Leave, Lock, Pass, Until, Yield};
 use super::locks::{
-    Kind, fairly, hybrid, hybrid_near_bound, hybrid_passed, locks, narrow, queued, strict, tas, wide,
+    Kind, fairly, hybrid, hybrid_near_bound, hybrid_passed, locks, narrow, queued, strict, tas,
+    wide,
 };
 use super::models::{Steps, models};
 use super::platform::worlds::{FUTEX, SPIN, SPURIOUS, STALE, TIMEOUT, TOKEN};

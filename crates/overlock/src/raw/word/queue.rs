@@ -187,8 +187,8 @@ impl LockWord {
     }
 
     /// The holder is about to wake a waiter that has halted on the word, for which it reserves the
-    /// lock: `(0,0,..,0,1) -> (0,1,..,1,1)`, and the waiter's mark goes. `None` if there is a queue,
-    /// or no mark.
+    /// lock: `(0,0,..,0,1) -> (0,1,..,1,1)`, and the waiter's mark goes. `None` if there is a
+    /// queue, or no mark.
     pub(crate) const fn handed_over(self) -> Option<Self> {
         if self.has_queue() || !self.has_parked() {
             None
