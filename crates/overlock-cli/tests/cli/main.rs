@@ -16,6 +16,8 @@ mod report;
 mod run;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod simulated;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod suite;
 mod support;
 /// The layout of the shared counters, for a library that stands in for the real one.
 #[path = "../../../overlock-preload/src/tally.rs"]

@@ -42,6 +42,8 @@ kinds! {
     Libc = "lock inside libc", Some(Lock);
     /// Python's interpreter lock.
     Gil = "Python's GIL", Some(Lock);
+    /// A lock of Python's own, by which its threads also wait for work and for each other's ends.
+    PyLock = "Python lock", None;
     /// Ruby's interpreter lock.
     Gvl = "Ruby's GVL", Some(Lock);
     /// A monitor of Java: `synchronized`.

@@ -222,11 +222,17 @@ fn only_looks(body: &[Instruction]) -> bool {
     }
     let slots: Vec<u64> = steps.iter().filter_map(|step| step.stores).collect();
     let mut handed_on = handed_on(&steps);
+    let mut looked: Vec<Register> = Vec::new();
     for (one, step) in body.iter().zip(&steps) {
+        let reads = |of: &[Register]| step.reads.iter().any(|register| of.contains(register));
         // A counter that is compared with its limit.
-        let counts = step.reads.iter().any(|register| handed_on.contains(register));
-        if one.mnemonic() == Mnemonic::Cmp && step.looks && counts {
+        let is_of_memory = step.looks || reads(&looked);
+        if one.mnemonic() == Mnemonic::Cmp && is_of_memory && reads(&handed_on) {
             return false;
+        }
+        looked.retain(|register| !step.writes.contains(register));
+        if step.looks {
+            looked.extend(&step.writes);
         }
         if step.addresses.iter().any(|register| handed_on.contains(register)) {
             return false;
@@ -463,6 +469,11 @@ mod tests {
         check(&[0xff, 0xc9, 0x75, 0xfc], false);
         // A count up to a limit in memory: inc ecx; cmp ecx, [rip+0]; jb
         check(&[0xff, 0xc1, 0x3b, 0x0d, 0, 0, 0, 0, 0x72, 0xf6], false);
+        // The same with the limit in a register: add rax, 1; mov rdx, [rip+0]; cmp rdx, rax; jg
+        check(
+            &[0x48, 0x83, 0xc0, 1, 0x48, 0x8b, 0x15, 0, 0, 0, 0, 0x48, 0x39, 0xc2, 0x7f, 0xf0],
+            false,
+        );
         // A store: mov [rdi], eax; dec ecx; jne
         check(&[0x89, 0x07, 0xff, 0xc9, 0x75, 0xfa], false);
         // A count, and then an attempt behind a store: dec ecx; jne; mov [rsi], eax; mov eax, 1;

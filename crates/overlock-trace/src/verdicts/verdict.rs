@@ -164,7 +164,9 @@ impl Verdict {
             _ if most < NOTICEABLE && (unknown > 0.5 || facts.is_secret) => Cure::LookCloser,
             _ if most < NOTICEABLE && facts.unseen_share >= NOTICEABLE => Cure::LookCloser,
             _ if polling > NOTICEABLE_POLLING && most < polling * 0.5 => Cure::StopPolling,
-            _ if most < NOTICEABLE && unknown > wants_to_run => Cure::LookCloser,
+            _ if most < NOTICEABLE && unknown > wants_to_run.max(self.work_share) => {
+                Cure::LookCloser
+            }
             _ if most < NOTICEABLE && wants_to_run >= self.work_share => Cure::NothingToDo,
             _ if most < NOTICEABLE => Cure::FindWork,
             Cure::ShortenSection => self.cure_of_locks(rows),

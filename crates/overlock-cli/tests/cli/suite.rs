@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A table of programs that know what was so, and what a trace says of them by each source.
+//!
+//! Each prints for how long its threads waited, or what a lock's holder did meanwhile, by its own
+//! clocks. A part of the whole is right to within 10 points, and a stall to within 5 %.
+
+use crate::support::{Said, skip};
+use crate::truth::{Both, STARVED, can_look, can_trace, compiled, program, run, turn};
+use serde_json::Value;
+use std::process::Command;
+
+const ALL: &[&str] = &["tracepoints", "preload", "looks"];
+const EXACT: &[&str] = &["tracepoints", "preload"];
+
+/// A program of `waits.c`, the function in which it waits, the type of the record of that, and the
+/// sources that know it.
+type Wait = (&'static str, &'static str, &'static str, &'static [&'static str]);
+
+const WAITS: &[Wait] = &[
+    ("mutex", "at_mutex", "mutex", ALL),
+    ("wrapper", "at_wrapper", "mutex", ALL),
+    ("reader", "at_reader", "rwlock", ALL),
+    ("writer", "at_writer", "rwlock-write", ALL),
+    ("condition", "at_condition", "condvar", ALL),
+    ("semaphore", "at_semaphore", "semaphore", &["preload"]),
+    // The C library has lost the names of its functions there.
+    ("semaphore", "at_semaphore", "futex", &["tracepoints", "looks"]),
+    ("barrier", "at_barrier", "barrier", ALL),
+    ("join", "at_join", "join", ALL),
+    ("futex", "at_futex", "futex", ALL),
+    ("pipe", "at_read", "pipe", ALL),
+    ("eventfd", "at_read", "eventfd", ALL),
+    ("socket", "at_receive", "socket", ALL),
+    ("poll", "at_poll", "poll", ALL),
+    ("select", "at_select", "poll", ALL),
+    ("epoll", "at_epoll", "poll", ALL),
+    ("flock", "at_flock", "file lock", ALL),
+    ("fcntl", "at_fcntl", "file lock", ALL),
+    ("semop", "at_semop", "SysV semaphore", ALL),
+    ("message", "at_message", "signal", ALL),
+    ("signal", "at_signal", "signal", ALL),
+    ("child", "at_child", "child process", ALL),
+    ("sleep", "at_sleep", "timer", ALL),
+];
+
+/// A program of `waits.c` whose thread keeps its processor, the function, whether it waits there,
+/// and the sources that know it.
+const LOOPS: &[(&str, &str, bool, &[&str])] = &[
+    ("pause", "at_pause", true, ALL),
+    ("looks", "at_looks", true, ALL),
+    ("branch", "at_branch", true, ALL),
+    ("frame", "at_frame", true, ALL),
+    ("backoff", "at_backoff", true, ALL),
+    // It is mostly in the kernel, where looks take no samples.
+    ("yield", "at_yield", true, EXACT),
+    ("count", "at_count", false, ALL),
+];
+
+/// A program in which a holder does one thing on purpose while a thread waits for its mutex, what
+/// it sleeps in, if it does, and the sources that know what it did.
+const HELD: &[(&str, &str, &[&str])] = &[
+    ("long", "", &["tracepoints", "preload", "looks", "preload-accounts"]),
+    ("preempted", "", &["tracepoints", "preload", "looks", "preload-accounts"]),
+    ("asleep", "sleep for a time", &["tracepoints", "preload", "looks", "coarse-looks", "ours"]),
+    ("asleep", "", &["preload-accounts"]),
+    ("reads", "read, a pipe", &["tracepoints", "looks"]),
+    ("reads", "read", &["preload"]),
+    ("mixture", "sleep for a time", &["tracepoints", "preload", "looks", "ours"]),
+    ("mixture", "", &["preload-accounts"]),
+    ("late", "", EXACT),
+    ("chain", "mutex at takes_inner (chain.c", &["tracepoints", "preload", "looks", "ours"]),
+    ("chain", "", &["preload-accounts"]),
+    ("faults", "page fault of a file", &["tracepoints"]),
+];
+
+/// Programs of languages with a lock of their own, the type of its record, and the sources.
+const RUNTIMES: &[(&[&str], &str, &[&str])] = &[
+    (&["python3", "gil.py"], "Python's GIL", ALL),
+    (&["ruby", "gvl.rb"], "Ruby's GVL", ALL),
+    (&["java", "Monitor.java"], "Java monitor", ALL),
+];
+
+/// Programs that have no lock problem.
+const NULLS: &[&[&str]] = &[
+    &["true"],
+    &["sleep", "0.3"],
+    &["sort", "--parallel=2", "/etc/passwd"],
+    &["sh", "-c", "for i in 1 2 3; do /bin/true; done"],
+    &["node", "-e", "setTimeout(() => {}, 300)"],
+];
+
+/// Calls `each` with each source that can be used here.
+fn by_each(sources: &[&str], mut each: impl FnMut(&str)) {
+    let can = |source: &&&str| if **source == "tracepoints" { can_trace() } else { can_look() };
+    sources.iter().filter(can).for_each(|source| each(source));
+}
+
+/// Returns the records of a type that are of a function, or of one that it calls.
+fn waits_in(said: &Said, function: &str, kind: &str) -> Vec<Value> {
+    let records = ["trace-lock", "trace-work", "trace-outside"].map(|kind| said.records(kind));
+    let is_of = |name: &Value| {
+        let name = name.as_str().unwrap_or_default();
+        name == function || name.starts_with(&format!("{function} ("))
+    };
+    let is_it = |one: &Value| {
+        let mut callers = one["callers"].as_array().into_iter().flatten();
+        one["type"] == kind && (function.is_empty() || is_of(&one["where"]) || callers.any(is_of))
+    };
+    records.concat().into_iter().filter(is_it).collect()
+}
+
+fn sum(records: &[Value], of: impl Fn(&Value) -> &Value) -> f64 {
+    records.iter().filter_map(|one| of(one).as_f64()).sum()
+}
+
+/// Returns whether a part of a whole lies between two others, to within 10 points. A thread that is
+/// woken may still wait for a processor, which is a part of some waits only.
+fn is_between(found: f64, truth: &Value, whole: f64) -> bool {
+    let (waited, delayed) = (truth["waited"].as_f64().unwrap(), truth["delayed"].as_f64().unwrap());
+    found > waited - delayed - 0.1 * whole && found < waited + 0.1 * whole
+}
+
+#[test]
+fn each_kind_of_wait_is_told() {
+    let (_folder, waits) = compiled("waits");
+    for (name, place, kind, sources) in WAITS {
+        by_each(sources, |source| {
+            let agrees = |both: &Both| {
+                let (records, truth) = (waits_in(&both.said, place, kind), &both.truth);
+                let found = sum(&records, |one| &one["waited_ns"]);
+                let longest = records.iter().filter_map(|one| one["wait_ns"]["max"].as_f64());
+                let (longest, right) = (longest.fold(0.0, f64::max), truth["longest"].as_f64());
+                let most = right.unwrap();
+                // A look comes a millisecond early or late, and the way to a processor may count.
+                let delay = truth["delayed"].as_f64().unwrap() + 1e6;
+                let is_near = longest > 0.95 * most - delay && longest < 1.05 * most + 1e6;
+                match is_between(found, truth, truth["waited"].as_f64().unwrap()) && is_near {
+                    true => Ok(()),
+                    false => Err(format!("{name} by {source}: {found}, {longest}: {both:?}")),
+                }
+            };
+            let once = || {
+                let _turn = turn("waits");
+                Both::of(run(source, &waits, &[name]))
+            };
+            Both::that(once, agrees);
+        });
+    }
+}
+
+#[test]
+fn loops_that_wait_are_told_from_those_that_work() {
+    let (_folder, waits) = compiled("waits");
+    for (name, place, is_wait, sources) in LOOPS {
+        by_each(sources, |source| {
+            let agrees = |both: &Both| {
+                let truth = |name: &str| both.truth[name].as_f64().unwrap();
+                if truth("used") < 1e8 {
+                    return Err(format!("{STARVED}: {:?}", both.truth));
+                }
+                let is_there = |one: &&Value| {
+                    one["where"].as_str().unwrap().starts_with(&format!("{place} ("))
+                };
+                let loops = both.said.records("trace-loop");
+                let found: f64 =
+                    loops.iter().filter(is_there).filter_map(|one| one["cpu_share"].as_f64()).sum();
+                let right = if *is_wait { truth("used") / truth("cpu") } else { 0.0 };
+                let is_cured = both.summary()["cure"] == "stop-spinning";
+                match (found - right).abs() < 0.1 && is_cured == *is_wait {
+                    true => Ok(()),
+                    false => Err(format!("{name} by {source}: {found} for {right}: {both:?}")),
+                }
+            };
+            let once = || {
+                let _turn = turn(name);
+                Both::of(run(source, &waits, &[name]))
+            };
+            Both::that(once, agrees);
+        });
+    }
+}
+
+#[test]
+fn what_a_holder_did_is_told() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let file = folder.path().join("pages");
+    for (name, what, sources) in HELD {
+        let subject = program(folder.path(), name);
+        by_each(sources, |source| {
+            let once = || {
+                let _turn = turn(name);
+                Both::of(run(source, &subject, &[file.to_str().unwrap()]))
+            };
+            let both = Both::that(once, Both::agree);
+            let is_named = |one: &Value| one["in"].as_str().unwrap().starts_with(what);
+            if let Some(lock) = both.find("waits (") {
+                let has_slept = lock["holder_ns"]["asleep"].as_u64() > Some(20_000_000);
+                let named = lock["slept_in"].as_array().unwrap().iter().any(is_named);
+                assert!(named || !has_slept, "{name} by {source}: {lock}");
+            }
+        });
+    }
+}
+
+#[test]
+fn locks_of_runtimes_are_told() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/trace");
+    for (command, kind, sources) in RUNTIMES {
+        let ([language, file], is_there) = (command, Command::new(command[0]).arg("-v").output())
+        else {
+            unreachable!("a language and a file")
+        };
+        if is_there.is_err() {
+            skip(&format!("there is no {language}"));
+            continue;
+        }
+        by_each(sources, |source| {
+            let agrees = |both: &Both| {
+                let found = sum(&waits_in(&both.said, "", kind), |one| &one["waited_ns"]);
+                match is_between(found, &both.truth, both.truth["total"].as_f64().unwrap()) {
+                    true => Ok(()),
+                    false => Err(format!("{kind} by {source}: {found}: {both:?}")),
+                }
+            };
+            let once = || {
+                let _turn = turn(language);
+                Both::of(run(source, language, &[&format!("{folder}/{file}")]))
+            };
+            Both::that(once, agrees);
+        });
+    }
+}
+
+/// The locks of musl are its own, and a static program has no names of it but those it keeps.
+#[test]
+fn a_static_program_with_musl_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/trace/waits.c");
+    let path = folder.path().join("waits").to_str().unwrap().to_owned();
+    let mut compiler = Command::new("musl-gcc");
+    compiler.args(["-O1", "-g", "-static", "-idirafter", "/usr/include", "-o", &path, source]);
+    compiler.args(["-idirafter", "/usr/include/x86_64-linux-gnu"]);
+    if !compiler.output().is_ok_and(|output| output.status.success()) {
+        return skip("there is no musl-gcc");
+    }
+    by_each(&["tracepoints", "looks"], |source| {
+        let agrees = |both: &Both| {
+            let found = sum(&waits_in(&both.said, "at_mutex", "mutex"), |one| &one["waited_ns"]);
+            match is_between(found, &both.truth, both.truth["waited"].as_f64().unwrap()) {
+                true => Ok(()),
+                false => Err(format!("{source}: {found}: {both:?}")),
+            }
+        };
+        Both::that(|| Both::of(run(source, &path, &["mutex"])), agrees);
+    });
+}
+
+#[test]
+fn a_program_without_a_lock_problem_is_told_so() {
+    let (_folder, none) = compiled("none");
+    let cures = ["nothing-to-do", "find-work", "give-processors"];
+    for command in NULLS.iter().copied().chain([&[&*none][..]]) {
+        if command[0] == "node" && Command::new("node").arg("-v").output().is_err() {
+            skip("there is no node");
+            continue;
+        }
+        by_each(ALL, |source| {
+            let said = run(source, command[0], &command[1..]);
+            let cure = said.records("trace-summary").remove(0)["cure"].as_str().unwrap().to_owned();
+            // A look may find nothing in a program of some milliseconds.
+            let is_short = source == "looks" && cure == "look-closer";
+            assert!(cures.contains(&&*cure) || is_short, "{command:?} by {source}: {said:?}");
+        });
+    }
+}
