@@ -4,13 +4,14 @@
 use super::diagnosis::{advice, diagnosis};
 use overlock_results::row::TimelineRow;
 use overlock_trace::analysis::Times;
-use overlock_trace::{Class, Finding, Findings, Stint, Window};
+use overlock_trace::{Class, Finding, Findings, Stint, Window, share};
 use serde_json::{Value, json};
 
 /// Returns the records: the summary first, then each place, and each loop.
 pub(crate) fn rows(found: &Findings, source: &str) -> Vec<Value> {
     let mut rows = vec![summary(found, source)];
-    rows.extend(found.rows.iter().map(row));
+    let total = found.report.time.total();
+    rows.extend(found.rows.iter().map(|one| row(one, total)));
     rows.extend(found.loops.iter().map(|one| {
         json!({
             "kind": "trace-loop",
@@ -48,7 +49,7 @@ fn summary(found: &Findings, source: &str) -> Value {
 }
 
 /// Returns the record of what threads slept for at a place.
-fn row(one: &Finding) -> Value {
+fn row(one: &Finding, total: u64) -> Value {
     let row = &one.row;
     let said = |all: &[(String, u64)], key: &str| -> Vec<Value> {
         all.iter().map(|(what, ns)| json!({key: what, "ns": ns})).collect()
@@ -66,6 +67,9 @@ fn row(one: &Finding) -> Value {
         "what": one.what,
         "where": one.place,
         "callers": one.callers,
+        "path": one.path(),
+        "share": share(row.waited_ns, total),
+        "ender": one.enders.first().map(|(who, _)| who),
         "locks": locks,
         "locks_count": one.locks.len(),
         "waits": row.waits,

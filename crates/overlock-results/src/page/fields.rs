@@ -92,6 +92,38 @@ const KINDS: &[Kind] = &[
         },
     },
     Kind {
+        name: "trace-lock",
+        heading: "Waits for locks",
+        group: None,
+        hidden: TRACE_HIDDEN,
+        fields: TRACE,
+    },
+    Kind {
+        name: "trace-outside",
+        heading: "Waits for what is outside of the program",
+        group: None,
+        hidden: TRACE_HIDDEN,
+        fields: TRACE,
+    },
+    Kind {
+        name: "trace-work",
+        heading: "Waits for work, time, or each other",
+        group: None,
+        hidden: TRACE_HIDDEN,
+        fields: TRACE,
+    },
+    Kind {
+        name: "trace-loop",
+        heading: "Loops that wait on a processor",
+        group: None,
+        hidden: &["pid"],
+        fields: fields! {
+            "where" "where" Plain "";
+            "cpu_share" "of CPU time" Share "the part of all processor time, by samples";
+            "cpu_ns" "CPU time" Nanos "";
+        },
+    },
+    Kind {
         name: "pair",
         heading: "Uncontended lock and unlock",
         group: None,
@@ -201,6 +233,46 @@ const PUBLISHED: &[Field] = fields! {
     "unit" "unit" Plain "its unit";
     "less_is_better" "less is better" Plain "whether less of it is better";
 };
+
+const TRACE: &[Field] = fields! {
+    "path" "where" Plain "the function that waits, and its callers";
+    "what" "for" Plain "what it waits for";
+    "share" "share" Share "the part of all threads' time";
+    "waited_ns" "time" Nanos "";
+    "waits" "stalls" Count "consecutive sleeps of a thread for one thing are one";
+    "wait_ns.max" "longest" Nanos "the longest stall";
+    "longest_thread_name" "thread" Plain "the thread of the longest stall";
+    "ender" "ended by" Plain "the place, and the thread, that ended most of the time";
+    "holder_ns.running" "holder ran" Nanos "for how long the lock's holder ran meanwhile";
+    "holder_ns.preempted" "preempted" Nanos "it could run, and had no processor";
+    "holder_ns.throttled" "throttled" Nanos "its group's quota was spent";
+    "holder_ns.asleep" "slept" Nanos "it slept itself";
+    "holder_ns.late" "late" Nanos "there was none: the next one was woken and not there yet";
+    "holder_ns.unknown" "unknown" Nanos "what it did is not known";
+};
+
+/// What the fields above say in other words, or what only programs want.
+const TRACE_HIDDEN: &[&str] = &[
+    "pid",
+    "type",
+    "where",
+    "locks_count",
+    "is_estimate",
+    "wait_ns.p50",
+    "wait_ns.p99",
+    "wait_ns.p999",
+    "longest_thread",
+    "hold_ns.seen",
+    "hold_ns.p50",
+    "hold_ns.p999",
+    "holder_ns.waiting",
+    "passed_ns",
+    "lost_races",
+    "looks",
+    "found_free",
+    "in_crowd",
+    "for_nothing",
+];
 
 /// What is known about a field.
 #[derive(Debug, PartialEq)]

@@ -13,11 +13,13 @@ use serde_json::Value;
 fn sentence(other: &Other) -> Option<(&'static str, String)> {
     let tone = match other.kind.as_str() {
         "verdict" | "advice" => "good",
+        "trace-summary" => "open",
         "failure" | "torture-failure" => "bad",
         _ => return None,
     };
     let field = |name: &str| other.value.get(name).and_then(Value::as_str);
     let text = match (field("sentence"), field("text"), field("replay")) {
+        _ if other.kind == "trace-summary" => format!("{} {}", field("diagnosis")?, field("advice")?),
         (Some(sentence), ..) => sentence.to_owned(),
         (None, Some(text), Some(replay)) => format!("{text}. Replay it: {replay}"),
         _ => return None,
@@ -254,12 +256,14 @@ mod tests {
             r#"{"kind":"verdict","lock":"hybrid","sentence":"take hybrid"}"#,
             r#"{"kind":"verdict","lock":null,"sentence":"it is open"}"#,
             r#"{"kind":"failure","lock":"ticket","sentence":"it hung"}"#,
+            r#"{"kind":"trace-summary","diagnosis":"It waits.","advice":"Unlock."}"#,
             r#"{"kind":"torture-failure","lock":"queued","text":"lost","replay":"overlock torture"}"#,
         ]);
         for part in [
             r#"<p class="sentence good">take hybrid</p>"#,
             r#"<p class="sentence open">it is open</p>"#,
             r#"<p class="sentence bad">ticket: it hung</p>"#,
+            r#"<p class="sentence open">It waits. Unlock.</p>"#,
             r#"<p class="sentence bad">queued: lost. Replay it: overlock torture</p>"#,
         ] {
             assert!(text.contains(part), "{part} is not in {text}");

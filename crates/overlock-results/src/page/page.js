@@ -97,3 +97,21 @@ for (const zoom of document.querySelectorAll(".zoom")) {
   }
   zoom.addEventListener("dblclick", (event) => scale(0.4, share(event)));
 }
+
+// A search box for each table of records: rows are shown that have all of its words.
+for (const scroll of document.querySelectorAll(".scroll:has(> table.other)")) {
+  const rows = [...scroll.querySelectorAll("tbody > tr:not(.group)")];
+  if (rows.length < 2) continue;
+  const box = document.createElement("input");
+  box.type = "search";
+  box.placeholder = "search";
+  box.setAttribute("aria-label", `search in: ${scroll.getAttribute("aria-label")}`);
+  box.addEventListener("input", () => {
+    const words = box.value.toLowerCase().split(/\s+/);
+    for (const row of rows) {
+      const text = row.textContent.toLowerCase();
+      row.hidden = !words.every((word) => text.includes(word));
+    }
+  });
+  scroll.before(box);
+}

@@ -170,6 +170,13 @@ impl Analysis {
         self.locks.values_mut().for_each(|lock| lock.lose(at));
     }
 
+    /// Threads may go on from now on. What they did before was for the watching, and is not counted.
+    pub fn begin(&mut self, at: u64) {
+        for thread in self.threads.values_mut() {
+            thread.line = Timeline::new(at, State::Preempted, self.limits.states);
+        }
+    }
+
     /// Clocks were sampled for a part of the time only: a sample stands for so many times more.
     pub fn stretch_samples(&mut self, times: f64) {
         self.limits.sample_ns = (self.limits.sample_ns as f64 * times) as u64;

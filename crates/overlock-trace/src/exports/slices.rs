@@ -64,9 +64,7 @@ impl Slices {
                     slices.threads.insert(*thread, (*process, at));
                     None
                 }
-                What::In => Some(("running".to_owned(), None)),
-                What::Out(State::Preempted) => Some(("no processor".to_owned(), None)),
-                What::Out(State::Throttled) => Some(("no quota".to_owned(), None)),
+                What::In => Some((State::Running.name().to_owned(), None)),
                 What::Out(State::Asleep(..)) if one.wait.is_some() => {
                     Some(("asleep".to_owned(), None))
                 }
@@ -74,11 +72,12 @@ impl Slices {
                     let name = slept_in(names, *site, Some(*reason));
                     Some((format!("asleep: {name}"), Some((*site, 0))))
                 }
+                What::Out(state) => Some((state.name().to_owned(), None)),
                 What::Woken { by, site } => {
                     one.ender = Some((*by, *site, at));
                     // A thread that is woken before it has given up its processor goes on running.
                     let runs = one.state.as_ref().is_some_and(|since| since.name == "running");
-                    (!runs).then(|| ("no processor".to_owned(), None))
+                    (!runs).then(|| (State::Preempted.name().to_owned(), None))
                 }
                 What::Wake { lock, how } => {
                     released.insert(*lock, (*thread, how.site, at));

@@ -73,14 +73,14 @@ fn longest(tracer: &Tracer, names: &mut Names<'_>) -> Option<Longest> {
     let mut longest: Option<Longest> = None;
     for (Event { at_ns: at, thread, what }, _) in &tracer.kept {
         match what {
-            What::Wait { site, .. } => {
-                open.insert(*thread, (*at, *site));
+            What::Wait { site, lock, .. } => {
+                open.insert(*thread, (*at, *site, *lock));
             }
             What::WaitEnd | What::Got => {
-                let Some((from, site)) = open.remove(thread) else { continue };
+                let Some((from, site, lock)) = open.remove(thread) else { continue };
                 let ns = at.saturating_sub(from);
                 let is_longer = ns > longest.as_ref().map_or(0, |longest| longest.ns);
-                if is_longer && names.class(site) == Class::Lock {
+                if is_longer && names.class(site, lock) == Class::Lock {
                     longest = Some(Longest { ns, to: *at, thread: *thread });
                 }
             }
@@ -117,7 +117,7 @@ impl Drawn {
                 self.turn(at, thread, "ready", None);
             }
             What::Exit => self.turn(at, thread, "halted", None),
-            What::Wait { lock, site, .. } if names.class(site) == Class::Lock => {
+            What::Wait { lock, site, .. } if names.class(site, lock) == Class::Lock => {
                 if self.locks.len() < MOST_LOCKS && !self.locks.contains_key(&lock) {
                     self.locks.insert(lock, u32::try_from(self.locks.len()).unwrap_or(0));
                     self.window.locks.push(names.place(site));
@@ -234,7 +234,7 @@ mod tests {
     fn a_wait_that_ends_before_it_begins_is_no_wait() {
         let mut tracer = Tracer::new(Analysis::new(Limits::default()), None);
         let waits = |lock| What::Wait { lock, site: Site(0), is_lock: false };
-        (0..8).for_each(|_| tracer.words.entry(Site(0)).or_default().waits(2));
+        (0..8).for_each(|_| tracer.words.entry((Site(0), 16)).or_default().waits(2));
         for (at, what) in [
             (5_000_000, waits(16)),
             (1_000_000, What::Got),

@@ -29,10 +29,8 @@ impl Tracer {
         let value = sample.field(self.layout.futex_value);
         let site = self.site_of_join(site, value);
         let is_mutex = owner::is_mutex(is_plain, value);
-        let word_of_site = self.words.entry(site).or_default();
-        word_of_site.waits(value);
-        let is_lock = is_mutex || word_of_site.is_like_a_lock();
         let lock = word(sample, &self.layout);
+        let is_lock = self.expects(site, lock, value) || is_mutex;
         if is_mutex {
             self.mutexes.insert(thread);
             self.waits_for_mutex(record.process, lock, thread);

@@ -206,7 +206,7 @@ impl Looks {
             return Some(Look { state, holder: Holder::Unknown, is_old });
         }
         if !is_old {
-            tracer.words.entry(site).or_default().waits(call.arguments[2]);
+            tracer.expects(site, lock, call.arguments[2]);
         }
         let holder = match call.is_mutex() {
             true => owner::holder(&tracer.threads, thread, lock),

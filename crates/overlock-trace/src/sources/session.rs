@@ -227,6 +227,9 @@ impl Session {
                         preload
                     }
                 };
+                if start == Start::Fresh {
+                    tracer.analysis.begin(platform::now_ns());
+                }
                 source.watched();
                 Source::Preload(source)
             }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From records to events of the traced processes.
 
-use crate::analysis::{Analysis, Event, Holder, Site, State, What};
+use crate::analysis::{Analysis, Event, Holder, SHARED, Site, State, What};
 use crate::names::Kind;
 use crate::names::images::Images;
 use crate::names::kernel::{FUTEX, Kernel};
@@ -25,7 +25,7 @@ const MOST_SEEN: usize = 8;
 const SOME_EVENTS: usize = 1 << 17;
 pub(crate) const MOST_EVENTS: usize = 1 << 20;
 
-/// How many places of threads' sleeps are remembered.
+/// How many places of threads' sleeps, and of words, are remembered.
 const MOST_PLACES: usize = 1 << 14;
 
 /// An event that looks tell of: when, of which thread, and what.
@@ -61,7 +61,7 @@ pub(crate) struct Tracer {
     found: VecDeque<Found>,
     pub(crate) stops: Stops,
     /// The values that words had where threads were seen to wait for them.
-    pub(crate) words: HashMap<Site, Word>,
+    pub(crate) words: HashMap<(Site, u64), Word>,
     asked: u64,
     /// Only the records of switches tell of them, and no tracepoint.
     pub(crate) is_looking: bool,
@@ -217,6 +217,17 @@ impl Tracer {
             }
         }
         self.finds(found);
+    }
+
+    /// A thread waits at a site for a word that has a value; returns whether it seems to be a lock.
+    pub(crate) fn expects(&mut self, site: Site, lock: u64, value: u64) -> bool {
+        let key = (site, lock & !SHARED);
+        if self.words.len() >= MOST_PLACES && !self.words.contains_key(&key) {
+            return false;
+        }
+        let word = self.words.entry(key).or_default();
+        word.waits(value);
+        word.is_like_a_lock()
     }
 
     /// A thread waits for a mutex of the C library.

@@ -120,8 +120,8 @@ pub struct Facts {
 }
 
 pub(super) fn rows(report: &Report, names: &mut Names<'_>) -> Vec<Finding> {
-    let mut groups: BTreeMap<(u32, Named), Finding> = BTreeMap::new();
-    let mut like_locks = BTreeSet::new();
+    // Words of one place may be for several things, where the names of functions are lost.
+    let mut groups: BTreeMap<(u32, Named, bool), Finding> = BTreeMap::new();
     for row in &report.rows {
         let named = names.of_row(&row.key);
         let mut links: BTreeMap<String, u64> = BTreeMap::new();
@@ -142,7 +142,9 @@ pub(super) fn rows(report: &Report, names: &mut Names<'_>) -> Vec<Finding> {
             add(&mut sorted, &sums.into_iter().collect::<Vec<_>>());
             sorted
         };
-        let key = (row.key.process, named.clone());
+        let is_like_a_lock =
+            named.kind == Kind::Futex && names.is_like_a_lock(row.key.site, row.key.lock);
+        let key = (row.key.process, named.clone(), is_like_a_lock);
         let finding = Finding {
             kind: named.kind,
             class: Class::Work,
@@ -158,17 +160,14 @@ pub(super) fn rows(report: &Report, names: &mut Names<'_>) -> Vec<Finding> {
             longest_thread: names.thread(row.longest_thread),
             behind_readers_ns: 0,
         };
-        if names.is_like_a_lock(row.key.site) {
-            like_locks.insert(key.clone());
-        }
         match groups.get_mut(&key) {
             Some(group) => group.absorb(&finding),
             None => drop(groups.insert(key, finding)),
         }
     }
-    for (key, finding) in &mut groups {
-        let is_like_a_lock = finding.kind == Kind::Futex && like_locks.contains(key);
-        finding.class = if is_like_a_lock { Class::Lock } else { finding.kind.class(&finding.row) };
+    for ((.., is_like_a_lock), finding) in &mut groups {
+        finding.class =
+            if *is_like_a_lock { Class::Lock } else { finding.kind.class(&finding.row) };
         // Of a wait that only looks have seen, the holder is not known.
         if finding.class == Class::Lock {
             let known = finding.row.holder.total();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names for the numbers of an analysis, each looked up once.
 
-use crate::analysis::{Key, Link, Reason, Site, State};
+use crate::analysis::{Key, Link, Reason, SHARED, Site, State};
 use crate::names::stacks;
 use crate::names::symbols::{Frame, Symbols};
 use crate::names::word::Word;
@@ -75,16 +75,16 @@ impl<'a> Names<'a> {
     }
 
     /// Returns whether threads wait at a site for a lock, as far as its name tells.
-    pub(crate) fn class(&mut self, site: Site) -> Class {
+    pub(crate) fn class(&mut self, site: Site, lock: u64) -> Class {
         match self.of(site, None).kind {
-            Kind::Futex if self.is_like_a_lock(site) => Class::Lock,
+            Kind::Futex if self.is_like_a_lock(site, lock) => Class::Lock,
             kind => kind.names_class().unwrap_or(Class::Work),
         }
     }
 
-    /// Returns whether the word that threads wait for at a site has the values of a lock.
-    pub(crate) fn is_like_a_lock(&self, site: Site) -> bool {
-        self.tracer.words.get(&site).is_some_and(Word::is_like_a_lock)
+    /// Returns whether a word that threads wait for at a site has the values of a lock.
+    pub(crate) fn is_like_a_lock(&self, site: Site, lock: u64) -> bool {
+        self.tracer.words.get(&(site, lock & !SHARED)).is_some_and(Word::is_like_a_lock)
     }
 
     /// Returns the name of a thread.

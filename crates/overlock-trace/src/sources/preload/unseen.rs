@@ -39,7 +39,7 @@ impl Unseen {
                 }
                 let site = call.site(tracer, (process, thread));
                 if call.is_futex_wait() {
-                    tracer.words.entry(site).or_default().waits(call.arguments[2]);
+                    tracer.expects(site, 0, call.arguments[2]);
                 }
                 let reason = call.reason(tracer, process);
                 found.push((at, thread, What::Sleeps(reason, site, every)));
