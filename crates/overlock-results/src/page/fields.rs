@@ -16,6 +16,8 @@ pub(crate) enum Unit {
     Nanos,
     /// A length of time in seconds.
     Seconds,
+    /// A part of something: 0 to 1.
+    Share,
 }
 
 impl Unit {
@@ -28,6 +30,7 @@ impl Unit {
             Unit::Count => count(value),
             Unit::Nanos => time(value),
             Unit::Seconds => time(1e9 * value),
+            Unit::Share => format!("{} %", three(100.0 * value)),
         }
     }
 }
@@ -60,7 +63,7 @@ pub(crate) struct Kind {
     fields: &'static [Field],
 }
 
-use Unit::{Count, Nanos, Plain, Seconds};
+use Unit::{Count, Nanos, Plain, Seconds, Share};
 
 /// All kinds that have a table, in the order in which they are on the page.
 const KINDS: &[Kind] = &[

@@ -19,7 +19,9 @@ fn sentence(other: &Other) -> Option<(&'static str, String)> {
     };
     let field = |name: &str| other.value.get(name).and_then(Value::as_str);
     let text = match (field("sentence"), field("text"), field("replay")) {
-        _ if other.kind == "trace-summary" => format!("{} {}", field("diagnosis")?, field("advice")?),
+        _ if other.kind == "trace-summary" => {
+            format!("{} {}", field("diagnosis")?, field("advice")?)
+        }
         (Some(sentence), ..) => sentence.to_owned(),
         (None, Some(text), Some(replay)) => format!("{text}. Replay it: {replay}"),
         _ => return None,
