@@ -336,11 +336,12 @@ unsafe extern "C" fn overlock_cond_enter(
     let is_libcs = cond.is_libcs();
     if is_libcs && mutex.is_libcs() {
         counters::add(Event::CondHandedToLibc);
-        wait.libcs = match clock {
-            UNTIMED => real::cond_wait(),
-            CLOCK_OF_COND => real::cond_timedwait(),
-            _ => real::cond_clockwait(),
+        let function = match clock {
+            UNTIMED => &real::COND_WAIT,
+            CLOCK_OF_COND => &real::COND_TIMEDWAIT,
+            _ => &real::COND_CLOCKWAIT,
         };
+        wait.libcs = function.address();
         return HANDED_TO_LIBC;
     }
     // Before anything changes, as in libc.

@@ -160,74 +160,55 @@ macro_rules! early_text {
     };
 }
 
-// A word that holds its own address, once the dynamic linker has relocated this library; zero
-// before.
-//
-// The linker relocates the program's libraries first, and calls their IFUNC resolvers while it
-// does. One that locks a mutex comes here before any pointer of this library works: tables of
-// functions, calls of libc, the thread's record. The process has one thread then, so locks need do
-// nothing (`overlock_early`). What libc has to do itself can't be passed on to it
-// (`overlock_refuse`).
+/// Defines a word that holds its own address once the dynamic linker has relocated this library,
+/// and zero before; and by the given code two functions for that time.
+///
+/// The linker relocates the program's libraries first, and calls their IFUNC resolvers while it
+/// does. One that locks a mutex comes here before any pointer of this library works: tables of
+/// functions, calls of libc, the thread's record. The process has one thread then, so locks need do
+/// nothing (`overlock_early`). What libc has to do itself can't be passed on to it
+/// (`overlock_refuse`): write(2, text, length); exit_group(2).
+macro_rules! early {
+    ([$($nothing:literal),*] [$($refuse:literal),*]) => {
+        core::arch::global_asm!(
+            ".pushsection .data.rel.ro.overlock_relocated, \"aw\", @progbits",
+            ".p2align 3",
+            ".hidden overlock_relocated",
+            ".globl overlock_relocated",
+            "overlock_relocated: .quad overlock_relocated",
+            ".popsection",
+            ".pushsection .text.overlock_early, \"ax\", @progbits",
+            ".hidden overlock_early",
+            ".globl overlock_early",
+            "overlock_early:",
+            $($nothing,)*
+            ".hidden overlock_refuse",
+            ".globl overlock_refuse",
+            "overlock_refuse:",
+            $($refuse,)*
+            concat!("2: .ascii \"", early_text!(), "\\n\""),
+            ".popsection",
+            length = const early_text!().len() + 1
+        );
+    };
+}
+
 #[cfg(target_arch = "x86_64")]
-core::arch::global_asm!(
-    ".pushsection .data.rel.ro.overlock_relocated, \"aw\", @progbits",
-    ".p2align 3",
-    ".hidden overlock_relocated",
-    ".globl overlock_relocated",
-    "overlock_relocated: .quad overlock_relocated",
-    ".popsection",
-    ".pushsection .text.overlock_early, \"ax\", @progbits",
-    ".hidden overlock_early",
-    ".globl overlock_early",
-    "overlock_early:",
-    "xor eax, eax",
-    "ret",
-    ".hidden overlock_refuse",
-    ".globl overlock_refuse",
-    "overlock_refuse:",
-    // write(2, text, length); exit_group(2)
-    "mov eax, 1",
-    "mov edi, 2",
-    "lea rsi, [rip + 2f]",
-    "mov edx, {length}",
-    "syscall",
-    "mov eax, 231",
-    "mov edi, 2",
-    "syscall",
-    concat!("2: .ascii \"", early_text!(), "\\n\""),
-    ".popsection",
-    length = const early_text!().len() + 1
+early!(
+    ["xor eax, eax", "ret"]
+    [
+        "mov eax, 1", "mov edi, 2", "lea rsi, [rip + 2f]", "mov edx, {length}", "syscall",
+        "mov eax, 231", "mov edi, 2", "syscall"
+    ]
 );
 
-// The same.
 #[cfg(target_arch = "aarch64")]
-core::arch::global_asm!(
-    ".pushsection .data.rel.ro.overlock_relocated, \"aw\", @progbits",
-    ".p2align 3",
-    ".hidden overlock_relocated",
-    ".globl overlock_relocated",
-    "overlock_relocated: .quad overlock_relocated",
-    ".popsection",
-    ".pushsection .text.overlock_early, \"ax\", @progbits",
-    ".hidden overlock_early",
-    ".globl overlock_early",
-    "overlock_early:",
-    "mov w0, 0",
-    "ret",
-    ".hidden overlock_refuse",
-    ".globl overlock_refuse",
-    "overlock_refuse:",
-    "mov x8, 64",
-    "mov x0, 2",
-    "adr x1, 2f",
-    "mov x2, {length}",
-    "svc 0",
-    "mov x8, 94",
-    "mov x0, 2",
-    "svc 0",
-    concat!("2: .ascii \"", early_text!(), "\\n\""),
-    ".popsection",
-    length = const early_text!().len() + 1
+early!(
+    ["mov w0, 0", "ret"]
+    [
+        "mov x8, 64", "mov x0, 2", "adr x1, 2f", "mov x2, {length}", "svc 0",
+        "mov x8, 94", "mov x0, 2", "svc 0"
+    ]
 );
 
 /// Exports one line of the table below. `jump` leads to a function, which an early call need not
@@ -238,16 +219,15 @@ core::arch::global_asm!(
 #[cfg(target_arch = "x86_64")]
 macro_rules! line {
     ($name:literal $versions:tt $_elsewhere:tt (jump $target:path)) => {
-        export!(
-            $name $versions
-            ["cmp qword ptr [rip + overlock_relocated], 0", "je overlock_early", "jmp {target}"]
-            target = sym $target
-        );
+        line!(@ $name $versions "je overlock_early" $target);
     };
     ($name:literal $versions:tt $_elsewhere:tt (pass $target:path)) => {
+        line!(@ $name $versions "je overlock_refuse" $target);
+    };
+    (@ $name:literal $versions:tt $early:literal $target:path) => {
         export!(
             $name $versions
-            ["cmp qword ptr [rip + overlock_relocated], 0", "je overlock_refuse", "jmp {target}"]
+            ["cmp qword ptr [rip + overlock_relocated], 0", $early, "jmp {target}"]
             target = sym $target
         );
     };
@@ -284,19 +264,12 @@ macro_rules! line {
 macro_rules! line {
     ($name:literal $_elsewhere:tt [] $_code:tt) => {};
     ($name:literal $_elsewhere:tt $versions:tt (jump $target:path)) => {
-        export!(
-            $name $versions
-            [
-                "adrp x16, overlock_relocated",
-                "ldr x16, [x16, :lo12:overlock_relocated]",
-                "cbz x16, 2f",
-                "b {target}",
-                "2: b overlock_early"
-            ]
-            target = sym $target
-        );
+        line!(@ $name $versions "2: b overlock_early" $target);
     };
     ($name:literal $_elsewhere:tt $versions:tt (pass $target:path)) => {
+        line!(@ $name $versions "2: b overlock_refuse" $target);
+    };
+    (@ $name:literal $versions:tt $early:literal $target:path) => {
         export!(
             $name $versions
             [
@@ -304,7 +277,7 @@ macro_rules! line {
                 "ldr x16, [x16, :lo12:overlock_relocated]",
                 "cbz x16, 2f",
                 "b {target}",
-                "2: b overlock_refuse"
+                $early
             ]
             target = sym $target
         );

@@ -6,42 +6,37 @@ use libc::c_int;
 
 use crate::mutex::Mutex;
 
+/// Defines [`overlock_guarded`] by the given code.
+macro_rules! guarded {
+    ($($code:literal),*) => {
+        core::arch::global_asm!(
+            ".pushsection .text.overlock_guarded, \"ax\", @progbits",
+            ".hidden overlock_guarded",
+            ".globl overlock_guarded",
+            ".type overlock_guarded, @function",
+            "overlock_guarded:",
+            ".cfi_startproc",
+            // The address of the personality, relative and by way of a pointer.
+            ".cfi_personality 0x9b, overlock_personality_address",
+            $($code,)*
+            "ret",
+            ".cfi_endproc",
+            ".size overlock_guarded, . - overlock_guarded",
+            ".popsection",
+            ".pushsection .data.rel.ro.overlock_personality_address, \"aw\", @progbits",
+            ".p2align 3",
+            "overlock_personality_address:",
+            ".quad overlock_personality",
+            ".popsection"
+        );
+    };
+}
+
 #[cfg(target_arch = "x86_64")]
-core::arch::global_asm!(
-    ".pushsection .text.overlock_guarded, \"ax\", @progbits",
-    ".hidden overlock_guarded",
-    ".globl overlock_guarded",
-    ".type overlock_guarded, @function",
-    "overlock_guarded:",
-    ".cfi_startproc",
-    // The address of the personality, relative and by way of a pointer.
-    ".cfi_personality 0x9b, overlock_personality_address",
-    "sub rsp, 8",
-    ".cfi_def_cfa_offset 16",
-    "call rdx",
-    "add rsp, 8",
-    ".cfi_def_cfa_offset 8",
-    "ret",
-    ".cfi_endproc",
-    ".size overlock_guarded, . - overlock_guarded",
-    ".popsection",
-    ".pushsection .data.rel.ro.overlock_personality_address, \"aw\", @progbits",
-    ".p2align 3",
-    "overlock_personality_address:",
-    ".quad overlock_personality",
-    ".popsection"
-);
+guarded!("sub rsp, 8", ".cfi_def_cfa_offset 16", "call rdx", "add rsp, 8", ".cfi_def_cfa_offset 8");
 
 #[cfg(target_arch = "aarch64")]
-core::arch::global_asm!(
-    ".pushsection .text.overlock_guarded, \"ax\", @progbits",
-    ".hidden overlock_guarded",
-    ".globl overlock_guarded",
-    ".type overlock_guarded, @function",
-    "overlock_guarded:",
-    ".cfi_startproc",
-    // The address of the personality, relative and by way of a pointer.
-    ".cfi_personality 0x9b, overlock_personality_address",
+guarded!(
     "stp x29, x30, [sp, -16]!",
     ".cfi_def_cfa_offset 16",
     ".cfi_offset 29, -16",
@@ -50,16 +45,7 @@ core::arch::global_asm!(
     "ldp x29, x30, [sp], 16",
     ".cfi_def_cfa_offset 0",
     ".cfi_restore 29",
-    ".cfi_restore 30",
-    "ret",
-    ".cfi_endproc",
-    ".size overlock_guarded, . - overlock_guarded",
-    ".popsection",
-    ".pushsection .data.rel.ro.overlock_personality_address, \"aw\", @progbits",
-    ".p2align 3",
-    "overlock_personality_address:",
-    ".quad overlock_personality",
-    ".popsection"
+    ".cfi_restore 30"
 );
 
 unsafe extern "C-unwind" {

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <time.h>
 
-enum { WAIT, TIMEDWAIT, CLOCKWAIT }; /* the order of `sem_waits` in real.rs */
+enum { WAIT, TIMEDWAIT, CLOCKWAIT }; /* the order of `SEM_WAITS` in real.rs */
 
 /* In passed_on.rs. */
 void *overlock_sem_enter(sem_t *semaphore, size_t which);

@@ -33,5 +33,5 @@ unsafe extern "C" fn overlock_sem_enter(semaphore: *mut sem_t, which: usize) -> 
         choice::ensure_decided();
         counters::add(Event::SemaphoreWait);
     }
-    real::sem_waits()[which]()
+    real::SEM_WAITS[which].address()
 }

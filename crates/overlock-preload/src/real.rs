@@ -15,12 +15,12 @@ use overlock::platform::report;
 
 /// The version of glibc's present condition variable; there is an older one of a different layout.
 #[cfg(target_arch = "x86_64")]
-const COND_VERSION: &CStr = c"GLIBC_2.3.2";
+const COND_VERSION: Option<&CStr> = Some(c"GLIBC_2.3.2");
 #[cfg(target_arch = "aarch64")]
-const COND_VERSION: &CStr = c"GLIBC_2.17";
+const COND_VERSION: Option<&CStr> = Some(c"GLIBC_2.17");
 
 /// A function that is looked up once.
-struct Function {
+pub(crate) struct Function {
     name: &'static CStr,
     version: Option<&'static CStr>,
     address: AtomicPtr<c_void>,
@@ -31,7 +31,8 @@ impl Function {
         Self { name, version, address: AtomicPtr::new(core::ptr::null_mut()) }
     }
 
-    fn address(&self) -> *mut c_void {
+    /// Its address.
+    pub(crate) fn address(&self) -> *mut c_void {
         // Relaxed: the code behind the address was there before any of ours ran.
         let known = self.address.load(Relaxed);
         if !known.is_null() {
@@ -58,19 +59,22 @@ impl Function {
     }
 }
 
-/// Declares functions that call libc's of the same signature.
+/// Declares functions of libc's, by name, version and arguments.
 macro_rules! functions {
-    ($($(#[$doc:meta])* $name:ident = $symbol:literal, $version:expr, ($($argument:ident: $type:ty),*);)*) => {
+    ($($name:ident = $symbol:literal, $version:expr, ($($argument:ident: $type:ty),*);)*) => {
+        /// The functions that are called from Rust.
+        mod known {
+            use super::{COND_VERSION, Function};
+            $(#[allow(non_upper_case_globals, reason = "named as the function")]
+            pub(super) static $name: Function = Function::new($symbol, $version);)*
+        }
         $(
-            $(#[$doc])*
-            ///
-            /// # Safety
-            /// As for libc's function.
+            #[doc = concat!("libc's `", stringify!($name), "`.\n\n# Safety\nAs for that.")]
             pub(crate) unsafe fn $name($($argument: $type),*) -> c_int {
-                static FUNCTION: Function = Function::new($symbol, $version);
+                type Call = unsafe extern "C-unwind" fn($($type),*) -> c_int;
                 // SAFETY: libc's function of that name and version has this signature.
                 let call = unsafe {
-                    core::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn($($type),*) -> c_int>(FUNCTION.address())
+                    core::mem::transmute::<*mut c_void, Call>(known::$name.address())
                 };
                 // SAFETY: the caller's.
                 unsafe { call($($argument),*) }
@@ -80,89 +84,50 @@ macro_rules! functions {
 }
 
 functions! {
-    /// libc's `pthread_mutex_lock`.
     mutex_lock = c"pthread_mutex_lock", None, (mutex: *mut pthread_mutex_t);
-    /// libc's `pthread_mutex_trylock`.
     mutex_trylock = c"pthread_mutex_trylock", None, (mutex: *mut pthread_mutex_t);
-    /// libc's `pthread_mutex_timedlock`.
-    mutex_timedlock = c"pthread_mutex_timedlock", None, (mutex: *mut pthread_mutex_t, at: *const timespec);
-    /// libc's `pthread_mutex_clocklock`.
+    mutex_timedlock = c"pthread_mutex_timedlock", None,
+        (mutex: *mut pthread_mutex_t, at: *const timespec);
     mutex_clocklock = c"pthread_mutex_clocklock", None,
         (mutex: *mut pthread_mutex_t, clock: clockid_t, at: *const timespec);
-    /// libc's `pthread_mutex_unlock`.
     mutex_unlock = c"pthread_mutex_unlock", None, (mutex: *mut pthread_mutex_t);
-    /// libc's `pthread_mutex_destroy`.
     mutex_destroy = c"pthread_mutex_destroy", None, (mutex: *mut pthread_mutex_t);
-    /// libc's `pthread_spin_lock`.
     spin_lock = c"pthread_spin_lock", None, (lock: *mut c_int);
-    /// libc's `pthread_rwlock_tryrdlock`.
     rwlock_tryrdlock = c"pthread_rwlock_tryrdlock", None, (lock: *mut pthread_rwlock_t);
-    /// libc's `pthread_rwlock_rdlock`.
     rwlock_rdlock = c"pthread_rwlock_rdlock", None, (lock: *mut pthread_rwlock_t);
-    /// libc's `pthread_rwlock_timedrdlock`.
     rwlock_timedrdlock = c"pthread_rwlock_timedrdlock", None,
         (lock: *mut pthread_rwlock_t, at: *const timespec);
-    /// libc's `pthread_rwlock_clockrdlock`.
     rwlock_clockrdlock = c"pthread_rwlock_clockrdlock", None,
         (lock: *mut pthread_rwlock_t, clock: clockid_t, at: *const timespec);
-    /// libc's `pthread_rwlock_trywrlock`.
     rwlock_trywrlock = c"pthread_rwlock_trywrlock", None, (lock: *mut pthread_rwlock_t);
-    /// libc's `pthread_rwlock_wrlock`.
     rwlock_wrlock = c"pthread_rwlock_wrlock", None, (lock: *mut pthread_rwlock_t);
-    /// libc's `pthread_rwlock_timedwrlock`.
     rwlock_timedwrlock = c"pthread_rwlock_timedwrlock", None,
         (lock: *mut pthread_rwlock_t, at: *const timespec);
-    /// libc's `pthread_rwlock_clockwrlock`.
     rwlock_clockwrlock = c"pthread_rwlock_clockwrlock", None,
         (lock: *mut pthread_rwlock_t, clock: clockid_t, at: *const timespec);
-    /// libc's `pthread_rwlock_unlock`.
     rwlock_unlock = c"pthread_rwlock_unlock", None, (lock: *mut pthread_rwlock_t);
-    /// libc's `pthread_barrier_init`.
     barrier_init = c"pthread_barrier_init", None,
         (barrier: *mut pthread_barrier_t, attributes: *const pthread_barrierattr_t, count: c_uint);
-    /// libc's `pthread_barrier_destroy`.
     barrier_destroy = c"pthread_barrier_destroy", None, (barrier: *mut pthread_barrier_t);
-    /// libc's `pthread_barrier_wait`.
     barrier_wait = c"pthread_barrier_wait", None, (barrier: *mut pthread_barrier_t);
-    /// libc's `clock_gettime`.
     clock_gettime = c"clock_gettime", None, (clock: clockid_t, now: *mut timespec);
-    /// libc's `sem_getvalue`.
     sem_getvalue = c"sem_getvalue", None, (semaphore: *mut sem_t, value: *mut c_int);
-    /// libc's `pthread_cond_signal`.
-    cond_signal = c"pthread_cond_signal", Some(COND_VERSION), (cond: *mut pthread_cond_t);
-    /// libc's `pthread_cond_broadcast`.
-    cond_broadcast = c"pthread_cond_broadcast", Some(COND_VERSION), (cond: *mut pthread_cond_t);
-    /// libc's `pthread_cond_destroy`.
-    cond_destroy = c"pthread_cond_destroy", Some(COND_VERSION), (cond: *mut pthread_cond_t);
-}
-
-static SETCANCELTYPE: Function = Function::new(c"pthread_setcanceltype", None);
-
-/// libc's `pthread_setcanceltype`.
-///
-/// # Safety
-/// As for libc's function.
-pub(crate) unsafe fn setcanceltype(kind: c_int, old: *mut c_int) -> c_int {
-    // SAFETY: libc's function has this signature.
-    let call = unsafe {
-        core::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn(c_int, *mut c_int) -> c_int>(
-            SETCANCELTYPE.address(),
-        )
-    };
-    // SAFETY: the caller's.
-    unsafe { call(kind, old) }
+    cond_signal = c"pthread_cond_signal", COND_VERSION, (cond: *mut pthread_cond_t);
+    cond_broadcast = c"pthread_cond_broadcast", COND_VERSION, (cond: *mut pthread_cond_t);
+    cond_destroy = c"pthread_cond_destroy", COND_VERSION, (cond: *mut pthread_cond_t);
+    setcanceltype = c"pthread_setcanceltype", None, (kind: c_int, old: *mut c_int);
 }
 
 /// For block.c: the address of libc's `pthread_setcanceltype`.
 #[unsafe(no_mangle)]
 extern "C" fn overlock_real_setcanceltype() -> *mut c_void {
-    SETCANCELTYPE.address()
+    known::setcanceltype.address()
 }
 
 /// Looks up at the start what a wait will call: a library that stands in for the look-up may lock a
 /// mutex.
 pub(crate) fn prepare() {
-    SETCANCELTYPE.address();
+    known::setcanceltype.address();
     LONGJMP.0.address();
     LONGJMP_CHK.0.address();
 }
@@ -193,38 +158,18 @@ impl Jump {
     }
 }
 
-/// The address of libc's `pthread_cond_wait`, for the C frame that calls it.
-pub(crate) fn cond_wait() -> *mut c_void {
-    static FUNCTION: Function = Function::new(c"pthread_cond_wait", Some(COND_VERSION));
-    FUNCTION.address()
-}
+/// libc's `pthread_cond_wait`, for the C frame that calls it.
+pub(crate) static COND_WAIT: Function = Function::new(c"pthread_cond_wait", COND_VERSION);
 
-/// The address of libc's `pthread_cond_timedwait`, for the C frame that calls it.
-pub(crate) fn cond_timedwait() -> *mut c_void {
-    static FUNCTION: Function = Function::new(c"pthread_cond_timedwait", Some(COND_VERSION));
-    FUNCTION.address()
-}
+/// libc's `pthread_cond_timedwait`, likewise.
+pub(crate) static COND_TIMEDWAIT: Function = Function::new(c"pthread_cond_timedwait", COND_VERSION);
 
-/// The address of libc's `pthread_cond_clockwait`, for the C frame that calls it.
-pub(crate) fn cond_clockwait() -> *mut c_void {
-    static FUNCTION: Function = Function::new(c"pthread_cond_clockwait", None);
-    FUNCTION.address()
-}
+/// libc's `pthread_cond_clockwait`, likewise.
+pub(crate) static COND_CLOCKWAIT: Function = Function::new(c"pthread_cond_clockwait", None);
 
-/// The addresses of libc's `sem_wait`, `sem_timedwait` and `sem_clockwait`, for the C frames that
-/// call them.
-pub(crate) fn sem_waits() -> [fn() -> *mut c_void; 3] {
-    fn wait() -> *mut c_void {
-        static FUNCTION: Function = Function::new(c"sem_wait", None);
-        FUNCTION.address()
-    }
-    fn timedwait() -> *mut c_void {
-        static FUNCTION: Function = Function::new(c"sem_timedwait", None);
-        FUNCTION.address()
-    }
-    fn clockwait() -> *mut c_void {
-        static FUNCTION: Function = Function::new(c"sem_clockwait", None);
-        FUNCTION.address()
-    }
-    [wait, timedwait, clockwait]
-}
+/// libc's `sem_wait`, `sem_timedwait` and `sem_clockwait`, likewise.
+pub(crate) static SEM_WAITS: [Function; 3] = [
+    Function::new(c"sem_wait", None),
+    Function::new(c"sem_timedwait", None),
+    Function::new(c"sem_clockwait", None),
+];

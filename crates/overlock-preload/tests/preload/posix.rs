@@ -112,6 +112,7 @@ sources! {
     conditions: conforms_and_passes_on("cond.c");
     cancellation: conforms_and_passes_on("cancel.c");
     fork: conforms("fork.c");
+    hostile_programs: conforms_and_passes_on("hostile.c");
     robust_inheriting_and_shared: conforms_and_passes_on("special.c");
     spin_locks: conforms_and_passes_on("spin.c");
     read_write_locks: conforms_and_passes_on("rwlock.c");
