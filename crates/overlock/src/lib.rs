@@ -70,6 +70,7 @@ mod park;
 pub mod platform;
 pub mod raw;
 pub mod refresh;
+#[cfg(feature = "lock_api")]
 mod rwlock;
 mod slot;
 mod spin;
@@ -81,6 +82,7 @@ pub use raw::condvar::RawCondvar;
 pub use raw::read_write::RawRwLock;
 pub use raw::{ConstLock, Hybrid, Queued, RawFairLock, RawLock, RawTimedLock, TestAndSet, Ticket};
 pub use refresh::Refresh;
+#[cfg(feature = "lock_api")]
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockUpgradableGuard, RwLockWriteGuard};
 
 /// The right mutex for an application: [`Hybrid`] on [`platform::Threads`].
@@ -103,7 +105,11 @@ pub type ThreadMutex<T> = Mutex<T, Hybrid<platform::Threads>>;
 pub type ThreadMutexGuard<'a, T> = Guard<'a, T, Hybrid<platform::Threads>>;
 
 /// The right read-write lock for an application.
-#[cfg(all(feature = "threads", any(target_os = "linux", target_os = "android")))]
+#[cfg(all(
+    feature = "threads",
+    feature = "lock_api",
+    any(target_os = "linux", target_os = "android")
+))]
 pub type ThreadRwLock<T> = RwLock<T, platform::Threads>;
 
 /// The right condition variable for an application.

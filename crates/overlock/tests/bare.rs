@@ -53,7 +53,7 @@ fn hybrid() {
 
 /// Does the interpreter find undefined behaviour under the safe interface? Few threads and few
 /// operations, but each kind of wait.
-#[cfg(feature = "threads")]
+#[cfg(all(feature = "threads", feature = "lock_api"))]
 mod threads {
     use std::sync::Arc;
     use std::thread;

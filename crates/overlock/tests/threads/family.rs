@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::support::family::{self, Conditional, Shared, With, conditional, shared};
 use crate::support::likeness::{AddressAlone, Numberless, Spinning, Unmended};
 use crate::support::oracle::{self, Verdict};
+use overlock::lock_api::Nanos;
 use overlock::platform::{Native, Platform, Shared as Processes, Threads};
 use overlock::{
     Hybrid, RawLock, RawRwLock, RwLockUpgradableGuard, RwLockWriteGuard, TestAndSet, ThreadCondvar,
@@ -306,7 +307,7 @@ fn a_timed_wait_ends_no_earlier_than_its_deadline() {
         let waited = condvar.wait_while_until(&mut guard, |ready| !*ready, deadline_ns);
         assert!(waited.timed_out() && Threads::now_ns() >= deadline_ns);
         let deadline_ns = Threads::now_ns() + ms * 1_000_000;
-        let taken = elsewhere(|| lock.try_read_until(deadline_ns).is_some());
+        let taken = elsewhere(|| lock.try_read_until(Nanos(deadline_ns)).is_some());
         assert!(!taken && Threads::now_ns() >= deadline_ns);
     }
     drop(held);
@@ -321,5 +322,5 @@ fn they_are_small_and_start_as_zeros() {
     static STATIC: RawRwLock<Threads> = RawRwLock::new();
     // SAFETY: a lock of one word, which no thread uses.
     assert_eq!(unsafe { *(&raw const STATIC).cast::<u32>() }, 0);
-    assert_eq!(format!("{STATIC:?}"), "RawRwLock { written: false, readers: 0, .. }");
+    assert_eq!(format!("{STATIC:?}"), "RawRwLock { locked: false, .. }");
 }

@@ -1,6 +1,6 @@
 //! The locks on threads: one question a module.
 
-#![cfg(feature = "threads")]
+#![cfg(all(feature = "threads", feature = "lock_api"))]
 
 mod support {
     pub(crate) mod alone;
