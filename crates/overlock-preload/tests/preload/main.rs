@@ -11,7 +11,7 @@ mod known_bad;
 mod library;
 mod numbers;
 mod posix;
-mod stamp;
+mod stamps;
 mod suites;
 mod support;
 mod users;

@@ -91,10 +91,8 @@ impl Stamped for Lock {
 impl Lock {
     fn expect_no_traces(&self) {
         // SAFETY: loom reports a thread that writes at the same time.
-        assert!(
-            !self.traces.with(|traces| unsafe { *traces }),
-            "a child finds its parent's threads"
-        );
+        let are_there = self.traces.with(|traces| unsafe { *traces });
+        assert!(!are_there, "a child finds its parent's threads");
     }
 
     /// Waits as a thread of that process.
