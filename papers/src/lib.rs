@@ -4,17 +4,19 @@
 
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
+#[cfg(test)]
+mod broken;
 mod cfs;
 mod seeds;
 
 use anyhow::{Result, bail};
 use cfs::Cfs;
 use overlock_bench::vcpus::{MoreLocks, UseLock};
-use overlock_bench::{Engine as _, HostScheduler, Verbs, World, workload};
+use overlock_bench::{HostScheduler, Verbs, World, workload};
 use overlock_cli::{Added, Options};
 use overlock_results::locks::PUBLISHED;
 use overlock_sim::hosts::More;
-use overlock_vcpu::lab::{KvmEngine, Laboratory, ThreadsEngine};
+use overlock_vcpu::lab::Laboratory;
 
 /// The documents' locks.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +57,7 @@ pub const ADDED: Added = Added {
     experiments: experiments! {
         "s1" "s2-kernbench" "s2-oltp" "s2-ebizzy" "s3" "s4-36-cores" "s4-16-cores" "s4-micro" "s5"
     },
-    worlds: &[("kvm", "tour"), ("parked", "tour")],
+    worlds: &[("kvm", "tour")],
     open,
     missing: Added::NOTHING.missing,
     locks: &PUBLISHED,
@@ -65,14 +67,7 @@ pub const ADDED: Added = Added {
 /// Opens the laboratory with the documents' locks.
 fn open(name: &str, _: &Options) -> Result<Box<dyn World>> {
     match name {
-        "kvm" => {
-            KvmEngine::availability()?;
-            Ok(Box::new(Laboratory::<KvmEngine, Locks>::kvm()))
-        }
-        "parked" => {
-            ThreadsEngine::availability()?;
-            Ok(Box::new(Laboratory::<ThreadsEngine, Locks>::parked()))
-        }
+        "kvm" => Ok(Box::new(Laboratory::<Locks>::open()?)),
         _ => bail!("there is no world {name}"),
     }
 }

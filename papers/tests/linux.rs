@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 fn setup(host: &str, seed: u64) -> Setup {
-    Setup { host: HostProfile::named(host).unwrap(), seed, seq_cst: false, more: MORE }
+    Setup { host: HostProfile::named(host).unwrap(), seed, more: MORE }
 }
 
 fn run(setup: &Setup, config: &Config, workload: &str, lock: &str) -> (Run, Counts) {

@@ -59,8 +59,6 @@ pub struct Job {
     pub cpus: u32,
     /// What all points of an experiment have in common.
     pub host: Host,
-    /// Charges each read-modify-write as a sequentially consistent one; for simulated hosts.
-    pub seq_cst: bool,
     /// The seed of everything that is drawn.
     pub seed: u64,
     /// Whether to count the events of the lock, where that costs something.
@@ -83,7 +81,6 @@ impl Job {
             timer: PmTimerRule::LockFree,
             cpus,
             host,
-            seq_cst: false,
             seed: 0,
             counted: false,
             logged: false,
@@ -174,6 +171,7 @@ impl Job {
             pause_window: span(self.pause_window_ns()),
             sample_every: Some(span(self.sample_ns())).filter(|every| !every.is_zero()),
             pm_timer: self.timer,
+            slow_wake: span(self.host.slow_wake_ns),
             timeline: Some(span(self.timeline_ns)).filter(|length| !length.is_zero()),
             cancel: Some(cancel),
             ..Config::new(self.cpus, self.host.pcpus)

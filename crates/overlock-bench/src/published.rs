@@ -6,7 +6,7 @@
 use crate::World;
 use crate::experiment::Experiment;
 use overlock_results::row::{Agreement, Beside, Point};
-use overlock_results::stats::Interval;
+use overlock_results::stats::{Interval, median};
 use overlock_results::{Over, Published};
 use overlock_results::{PmTimerRule, Run};
 
@@ -64,50 +64,89 @@ fn find<'a>(
         is_lock
             && (point.policy == *policy || point.lock == "none")
             && point.cpus == Some(cpus)
-            && point.seq_cst == over.seq_cst
             && think_ns.is_none_or(|ns| point.ncs_ns == Some(ns))
             && section_ns.is_none_or(|ns| point.cs_ns == Some(ns))
             && point.timer.as_ref().is_none_or(is_timer)
     })
 }
 
-/// Puts ours beside each published figure; those whose points were not measured are left out, and
-/// ratios to what was zero in every round.
+/// Our figure of each round, in the form of the published one: over its base, if it has one.
+struct Found<'a> {
+    own: &'a Point,
+    rounds: Vec<f64>,
+    /// The median before the division.
+    absolute: f64,
+}
+
+/// Finds our figure, with `lock` in the place of the published one if it is given. There is none if
+/// its points were not measured, or if the base was zero in every round.
+fn found<'a>(
+    one: &Published,
+    lock: Option<&String>,
+    (experiment, world, points): (&Experiment, &dyn World, &'a [Point]),
+) -> Option<Found<'a>> {
+    let place = Over { lock: lock.cloned(), ..Over::default() };
+    let own = find(one, &place, experiment, points)?;
+    let mut rounds = figure(&one.figure, own);
+    if one.figure == WAIT_SHARE && world.is_real() {
+        rounds = own.each(Run::timer_share);
+        let alone = Over { timer: Some(PmTimerRule::LockFree), ..Over::default() };
+        let alone = find(one, &alone, experiment, points)?.each(|run| run.timer_read_ns);
+        let reads = own.each(|run| run.timer_read_ns);
+        let waits = reads.iter().zip(&alone).map(|(read, alone)| 1.0 - alone / read.max(1.0));
+        rounds = rounds.iter().zip(waits).map(|(share, waits)| share * waits.max(0.0)).collect();
+    }
+    let absolute = median(&rounds)?;
+    if let Some(over) = &one.over {
+        let base = figure(&one.figure, find(one, over, experiment, points)?);
+        let pairs = rounds.iter().zip(&base).filter(|(_, base)| **base > 0.0);
+        rounds = pairs.map(|(own, base)| own / base).collect();
+    }
+    Some(Found { own, rounds, absolute })
+}
+
+/// Puts ours beside each published figure that it can stand beside.
 pub fn beside(experiment: &Experiment, world: &dyn World, points: &[Point]) -> Vec<Beside> {
-    let found = |one: &Published, lock: Option<&String>| {
-        let place = Over { lock: lock.cloned(), ..Over::default() };
-        let own = find(one, &place, experiment, points)?;
-        let mut ours = figure(&one.figure, own);
-        if one.figure == WAIT_SHARE && world.is_real() {
-            ours = own.each(Run::timer_share);
-            let alone = Over { timer: Some(PmTimerRule::LockFree), ..Over::default() };
-            let alone = find(one, &alone, experiment, points)?.each(|run| run.timer_read_ns);
-            let reads = own.each(|run| run.timer_read_ns);
-            let waits = reads.iter().zip(&alone).map(|(read, alone)| 1.0 - alone / read.max(1.0));
-            ours = ours.iter().zip(waits).map(|(share, waits)| share * waits.max(0.0)).collect();
-        }
-        if let Some(over) = &one.over {
-            let base = figure(&one.figure, find(one, over, experiment, points)?);
-            let rounds = ours.iter().zip(&base).filter(|(_, base)| **base > 0.0);
-            ours = rounds.map(|(own, base)| own / base).collect();
-        }
-        Some((own, Interval::of(&ours)?, ours.len()))
-    };
+    let place = (experiment, world, points);
     let judged = experiment.published.iter().filter_map(|one| {
-        let (own, ours, rounds) = found(one, None)?;
-        let mut judged = judged(experiment, world.name(), one, (own, ours));
-        if world.is_real() {
+        let theirs = found(one, None, place)?;
+        let mut judged = judged(experiment, world.name(), one, &theirs)?;
+        let rounds = theirs.rounds.len();
+        // A simulation of a few rounds is judged by its median: its noise is that of its seeds.
+        let is_doubted = world.is_real() || rounds >= ROUNDS;
+        if is_doubted {
             doubt(&mut judged, rounds);
         }
-        let lock = one.our_lock.as_ref();
-        judged.beside = lock.and_then(|lock| found(one, Some(lock))).map(|(_, beside, _)| beside);
+        let Some(ours) = one.our_lock.as_ref().and_then(|lock| found(one, Some(lock), place))
+        else {
+            return Some(judged);
+        };
+        judged.beside = Interval::of(&ours.rounds);
+        let scales = one.over.as_ref().is_some_and(|over| over.cpus.is_some());
+        if one.figure == "ops_per_s" && !scales {
+            let both = ours.rounds.iter().zip(&theirs.rounds);
+            let ratio = Interval::of(&both.map(|(ours, theirs)| ours / theirs).collect::<Vec<_>>());
+            judged.our_ratio = ratio;
+            judged.ours_holds = ratio.map(|ratio| holds(ratio, is_doubted, rounds));
+        }
         Some(judged)
     });
     judged.collect()
 }
 
-/// Leaves open what a measurement can't tell: it needs enough rounds for an interval, and both ends
-/// of the interval say the same.
+/// Whether our lock is at least as good as the published one, but for the noise.
+fn holds(ratio: Interval, is_doubted: bool, rounds: usize) -> Agreement {
+    let ends = if is_doubted { [ratio.low, ratio.high] } else { [ratio.median; 2] };
+    match ends.map(|end| end >= 1.0 - NOISE) {
+        _ if is_doubted && rounds < ROUNDS => Agreement::Unclear,
+        [true, true] => Agreement::Yes,
+        [false, false] => Agreement::No,
+        _ => Agreement::Unclear,
+    }
+}
+
+/// Leaves open what the rounds can't tell: it needs enough of them for an interval, and both ends of
+/// the interval say the same.
 fn doubt(judged: &mut Beside, rounds: usize) {
     let at = |value: f64| verdict(&judged.published, value);
     let ends = [at(judged.ours.low), at(judged.ours.high)];
@@ -125,13 +164,16 @@ fn judged(
     experiment: &Experiment,
     world: &str,
     published: &Published,
-    (own, ours): (&Point, Interval),
-) -> Beside {
+    Found { own, rounds, absolute }: &Found<'_>,
+) -> Option<Beside> {
+    let ours = Interval::of(rounds)?;
     let theirs = published.ratio();
     let ours_effect = effect(published, ours.median);
     let published_effect = theirs.map(|theirs| effect(published, theirs));
     let [direction, size] = verdict(published, ours.median);
-    Beside {
+    let lowest = rounds.iter().copied().fold(f64::INFINITY, f64::min);
+    let highest = rounds.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    Some(Beside {
         experiment: experiment.name.clone(),
         world: world.to_owned(),
         ours_cpus: own.cpus.unwrap_or(published.cpus),
@@ -141,10 +183,15 @@ fn judged(
         published_effect,
         ours,
         ours_effect,
+        ours_ends: [lowest, highest],
+        rounds: rounds.len(),
+        ours_absolute: *absolute,
         beside: None,
+        our_ratio: None,
+        ours_holds: None,
         direction,
         size,
-    }
+    })
 }
 
 /// Whether a figure of ours has the direction and the size of the published one.
@@ -191,8 +238,8 @@ mod tests {
     }
 
     fn of(published: &Published, ours: f64) -> Beside {
-        let ours = Interval { median: ours, low: ours, high: ours };
-        judged(&mine(), "sim", published, (&Point::default(), ours))
+        let found = Found { own: &Point::default(), rounds: vec![ours], absolute: ours };
+        judged(&mine(), "sim", published, &found).unwrap()
     }
 
     fn published(value: f64, base: f64, less: bool) -> Published {
@@ -254,6 +301,29 @@ mod tests {
             let judged = of(&alone, ours);
             assert_eq!((judged.direction, judged.size), (Open, size), "{judged:?}");
         }
+    }
+
+    /// The ends of the interval of ten seeds decide, not the median.
+    #[test]
+    fn rounds_that_disagree_leave_a_verdict_open() {
+        use Agreement::{No, Unclear, Yes};
+        let published = published(120.0, 100.0, false);
+        let judged = |rounds: &[f64]| {
+            let found = Found { own: &Point::default(), rounds: rounds.to_vec(), absolute: 1.0 };
+            let mut judged = judged(&mine(), "sim", &published, &found).unwrap();
+            doubt(&mut judged, rounds.len());
+            (judged.direction, judged.size)
+        };
+        assert_eq!(judged(&[1.2; 10]), (Yes, Yes));
+        assert_eq!(judged(&[0.9; 10]), (No, No));
+        assert_eq!(judged(&[1.2; 6]), (Unclear, Unclear), "too few");
+        let apart = [0.9, 0.9, 0.9, 1.2, 1.2, 1.2, 1.2, 1.2, 1.2, 1.2];
+        assert_eq!(judged(&apart), (Unclear, Unclear));
+        let ratio = |low, high| Interval { low, median: 1.0, high };
+        assert_eq!(holds(ratio(0.99, 1.1), true, 10), Yes);
+        assert_eq!(holds(ratio(0.8, 0.9), true, 10), No);
+        assert_eq!(holds(ratio(0.9, 1.1), true, 10), Unclear);
+        assert_eq!(holds(ratio(0.9, 1.1), false, 3), Yes, "by the median");
     }
 
     #[test]

@@ -24,7 +24,6 @@ pub fn point_of(world: &str, job: &Job, samples: Vec<Run>) -> Point {
         ncs_ns: Some(job.profile.think_ns),
         sections: Some(job.profile.sections),
         contention: job.contention,
-        seq_cst: job.seq_cst,
         lengths: (!has_host).then_some(job.shape.lengths),
         locks_count: u32::try_from(job.profile.locks).ok().filter(|locks| *locks > 0),
         then_ns: job.shape.then_ns,

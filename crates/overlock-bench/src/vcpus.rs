@@ -4,7 +4,6 @@
 pub(crate) mod engine;
 pub(crate) mod locks;
 mod outcome;
-pub(crate) mod sequential;
 pub mod timeline;
 pub(crate) mod verbs;
 pub mod workload;

@@ -34,15 +34,10 @@ pub use misuse::ol_unlock_of_free;
 pub use robust::*;
 pub use waits::*;
 
-/// `ol_test_and_set_t`.
 pub type TestAndSet = overlock::TestAndSet<Threads, CLocks>;
-/// `ol_ticket_t`.
 pub type Ticket = overlock::Ticket<Threads, CLocks>;
-/// `ol_queued_t`.
 pub type Queued = overlock::Queued<Threads, CLocks>;
-/// `ol_hybrid_t`, and so `ol_mutex_t`.
 pub type Hybrid = overlock::Hybrid<Threads, CLocks>;
-/// `ol_shared_t`.
 pub type SharedLock = overlock::TestAndSet<Shared, CLocks>;
 
 /// Asserts the header's claim that each lock is four bytes; so its word is at its beginning.

@@ -10,11 +10,8 @@ use overlock::{RawCondvar, RawLock, RawRwLock, RawTimedLock};
 use crate::counters::CLocks;
 use crate::deadline;
 
-/// `ol_mutex_t`.
 type Mutex = overlock::Hybrid<Threads, CLocks>;
-/// `ol_rwlock_t`.
 pub type RwLock = RawRwLock<Threads, CLocks>;
-/// `ol_cond_t`.
 pub type Cond = RawCondvar<Threads, CLocks>;
 
 const _: () = assert!(size_of::<RwLock>() == 4 && align_of::<RwLock>() == 4);

@@ -90,7 +90,7 @@ impl Added {
     /// would have.
     pub(crate) fn findings(&self) -> Vec<Symptom> {
         // What the laboratory needs, `doctor` says of it anyway.
-        let own = self.worlds.iter().filter(|(world, _)| !["kvm", "parked"].contains(world));
+        let own = self.worlds.iter().filter(|(world, _)| *world != "kvm");
         let own = own.map(|(world, _)| {
             let finding = |found: String| Symptom::new(*world, found);
             match (self.missing)(world) {

@@ -57,8 +57,8 @@ pub(crate) fn main(args: &DoctorArgs, added: &Added) -> Result<Outcome> {
         kernel::restartable_sequences(),
         kernel::slice_extension(),
         preload_library(),
+        laboratory(),
     ];
-    findings.extend(engines());
     findings.extend(added.findings());
     if args.json {
         let record = Row::Doctor(Doctor {
@@ -76,19 +76,13 @@ pub(crate) fn main(args: &DoctorArgs, added: &Added) -> Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// Checks the engines of virtual CPUs and reports what each says of itself.
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-fn engines() -> [Symptom; 2] {
-    crate::worlds::engines().map(|(name, world, available)| match available {
-        Ok(()) => Symptom::new(name, format!("usable: `bench --in {world}`")),
-        Err(why) => Symptom::new(name, why)
-            .advise(true, format!("until then there is no `bench --in {world}`")),
-    })
-}
-
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
-fn engines() -> [Symptom; 1] {
-    [Symptom::new("/dev/kvm", "not usable").advise(true, "virtual CPUs need Linux on x86-64")]
+/// Checks whether there can be virtual CPUs.
+fn laboratory() -> Symptom {
+    match crate::worlds::kvm() {
+        Ok(_) => Symptom::new("/dev/kvm", "usable: `bench --in kvm`"),
+        Err(why) => Symptom::new("/dev/kvm", format!("{why:#}"))
+            .advise(true, "until then there is no `bench --in kvm`"),
+    }
 }
 
 fn preload_library() -> Symptom {

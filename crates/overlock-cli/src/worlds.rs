@@ -6,21 +6,20 @@ mod options;
 mod simulated;
 
 use anyhow::{Context, Result, bail};
-use laboratory::{kvm, parked};
 use overlock_bench::World;
 use overlock_bench::threads::Threads;
 use overlock_sim::hosts::HostProfile;
 use simulated::Simulated;
 use std::path::Path;
 
-pub(crate) use laboratory::{engine, engines};
+pub(crate) use laboratory::kvm;
 pub use options::{Note, Options};
 pub(crate) use simulated::obey;
 
 pub(crate) use overlock_sim::POLICIES;
 
 /// The names of all worlds, as `--in` takes them.
-const NAMES: &str = "threads, kvm, parked, sim, sim:HOST";
+const NAMES: &str = "threads, kvm, sim, sim:HOST";
 
 /// The host of simulations that name none.
 const DEFAULT_HOST: &str = "dev-kvm";
@@ -31,7 +30,6 @@ pub(crate) fn open(name: &str, options: &Options) -> Result<Box<dyn World>> {
     Ok(match (kind, detail) {
         ("threads", None) => Box::new(Threads::calibrate()),
         ("kvm", None) => kvm()?,
-        ("parked", None) => parked()?,
         ("sim", host) => Box::new(Simulated::new(host_profile(host)?, options)),
         _ => bail!("there is no world '{name}'; choose from {NAMES}"),
     })

@@ -10,9 +10,6 @@ enum Kind {
     /// Ours, on vCPUs and, as far as threads have an entry for it, there. Those that begin with
     /// `native` never wait: they know nothing of being virtual.
     Ours,
-    /// S3's subject as it was before S3, for comparison: the paravirtual queue locks with all their
-    /// read-modify-writes sequentially consistent. They are used only when asked for by name.
-    Comparator,
     /// The locks of S1, S3 and S4 as they were published, and S3's before S3: those of the program
     /// `overlock-papers`. They serve a limited number of vCPUs.
     Published,
@@ -47,7 +44,7 @@ enum Promise {
     InOrder,
 }
 
-use Kind::{Broken, Comparator, Limit, Linux, Ours, Peer, Published, ReadWrite, ReadWritePeer};
+use Kind::{Broken, Limit, Linux, Ours, Peer, Published, ReadWrite, ReadWritePeer};
 use Promise::{Bounded, Conditions, InOrder, Main};
 
 /// Every lock, and what it promises: nothing else says so. What an algorithm promises holds for all
@@ -61,8 +58,6 @@ const REGISTRY: [(&str, Kind, &[Promise]); 36] = [
     ("native-ticket", Ours, &[]),
     ("native-queued", Ours, &[]),
     ("native-hybrid", Ours, &[]),
-    ("sequential-queued", Comparator, &[]),
-    ("sequential-hybrid", Comparator, &[]),
     ("published-ticket", Published, &[]),
     ("published-queued", Published, &[]),
     ("published-queued-full", Published, &[Bounded, InOrder]),
@@ -113,7 +108,6 @@ const fn names<const N: usize>(kind: Kind) -> [&'static str; N] {
 }
 
 pub const LOCKS: [&str; count(Ours)] = names(Ours);
-pub const COMPARATORS: [&str; count(Comparator)] = names(Comparator);
 pub const PUBLISHED: [&str; count(Published)] = names(Published);
 pub const READ_WRITE: [&str; count(ReadWrite)] = names(ReadWrite);
 pub const READ_WRITE_PEERS: [&str; count(ReadWritePeer)] = names(ReadWritePeer);
@@ -137,7 +131,6 @@ fn promises(name: &str, promise: Promise) -> bool {
 
 const NATIVE: &str = "native-";
 const AS_PUBLISHED: &str = "published-";
-const SEQUENTIAL: &str = "sequential-";
 const OFF: &str = "-off";
 const OF_READERS: &str = "rwlock";
 
@@ -150,8 +143,6 @@ pub enum Build {
     Off,
     /// It may halt, and is kicked.
     Paravirtual,
-    /// The same, with sequentially consistent read-modify-writes.
-    Sequential,
     Published,
     Peer,
     Broken,
@@ -181,7 +172,7 @@ impl Lock {
             return None;
         }
         let can_halt = match kind {
-            Ours | Comparator | Published => !is_native,
+            Ours | Published => !is_native,
             ReadWrite | Limit => true,
             Linux => built == LINUX[0],
             Peer | ReadWritePeer | Broken => false,
@@ -262,7 +253,6 @@ impl Lock {
             Some(Peer | Linux | ReadWritePeer) => Build::Peer,
             Some(Broken) => Build::Broken,
             Some(Published) => Build::Published,
-            Some(Comparator) => Build::Sequential,
             _ if self.built.starts_with(NATIVE) => Build::Native,
             _ if self.paravirtual => Build::Paravirtual,
             _ => Build::Off,
@@ -282,7 +272,7 @@ pub fn in_order(name: &str) -> bool {
 
 /// The name of the algorithm of a lock with this name.
 fn plain(name: &str) -> &str {
-    let built = [NATIVE, SEQUENTIAL, AS_PUBLISHED];
+    let built = [NATIVE, AS_PUBLISHED];
     built.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name)
 }
 
@@ -297,7 +287,6 @@ mod tests {
             ("ticket", Build::Paravirtual, "ticket"),
             ("ticket-off", Build::Off, "ticket"),
             ("test-and-set-off", Build::Off, "test-and-set"),
-            ("sequential-hybrid", Build::Sequential, "hybrid"),
             (HAND_OVER, Build::Paravirtual, HAND_OVER),
         ] {
             let lock = Lock::named(name).unwrap();
@@ -305,8 +294,7 @@ mod tests {
         }
         assert_eq!(Lock::named("native-ticket-off"), None);
         assert_eq!(Lock::named("hand-over-off"), None);
-        assert_eq!(Lock::named("sequential-hybrid-off"), None);
-        assert!(in_order("sequential-queued") && !in_order("sequential-hybrid"));
+        assert!(in_order("native-queued") && !in_order("native-hybrid"));
         assert_eq!(Lock::named("nonsense"), None);
         let cannot_starve = |name| Lock::named(name).unwrap().cannot_starve();
         for name in ["native-ticket", "hybrid-off", "parking-lot", "spin-ticket", "rwlock"] {

@@ -16,6 +16,24 @@ pub enum Agreement {
     Unclear,
 }
 
+/// What a figure can tell about a model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Basis {
+    #[default]
+    Predicted,
+    /// A number of the model was chosen by this figure.
+    Fitted,
+    /// The figure follows from others in the table.
+    Repeated,
+}
+
+impl Basis {
+    fn is_predicted(&self) -> bool {
+        *self == Self::Predicted
+    }
+}
+
 /// A published figure, or one that is to be compared with a published one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -53,6 +71,11 @@ pub struct Published {
     /// base.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub our_lock: Option<String>,
+    #[serde(default, skip_serializing_if = "Basis::is_predicted")]
+    pub basis: Basis,
+    /// Whether our lock was at least as good as the published one when this was last examined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub our_pin: Option<Agreement>,
     /// Whether direction and size agreed when this was last examined, in that order: a change fails
     /// `--check`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -75,9 +98,6 @@ pub struct Over {
     pub timer: Option<PmTimerRule>,
     #[serde(default)]
     pub cpus: Option<u32>,
-    /// Whether every read-modify-write is sequentially consistent; a simulator can charge for that.
-    #[serde(default)]
-    pub seq_cst: bool,
     /// The published result at that point.
     #[serde(default)]
     pub value: Option<f64>,

@@ -296,9 +296,22 @@ pub struct Beside {
     pub published_effect: Option<f64>,
     pub ours: Interval,
     pub ours_effect: f64,
+    /// The lowest and the highest of the rounds, and how many there were.
+    #[serde(default)]
+    pub ours_ends: [f64; 2],
+    #[serde(default)]
+    pub rounds: usize,
+    /// The median of our figure before it is divided by its base.
+    #[serde(default)]
+    pub ours_absolute: f64,
     /// The figure of the lock of ours that stands beside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Interval>,
+    /// The throughput of that lock over the published one's, and whether it is at least as good.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub our_ratio: Option<Interval>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ours_holds: Option<Agreement>,
     /// Whether both are gains, both losses, or neither.
     pub direction: Agreement,
     /// Whether the effects are equally large, to within a quarter.

@@ -57,5 +57,5 @@ pub use machine::Counts;
 pub use machine::calls::Timed;
 pub use platform::{OnHost, Simulated};
 pub use scheduling::{MakeScheduler, OtherScheduler};
-pub use simulation::{More, Setup, Simulation, Simulator, Yields};
+pub use simulation::{More, Setup, Simulation, Simulator};
 pub use topology::Topology;

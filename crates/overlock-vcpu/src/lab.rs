@@ -2,7 +2,6 @@
 #![doc = include_str!("../LABORATORY.md")]
 
 mod config;
-mod engine;
 mod error;
 mod gate;
 mod guest;
@@ -13,20 +12,16 @@ mod place;
 mod signal;
 mod slice_timer;
 mod spin_loops;
-mod threads;
 mod world;
-mod yields;
 
 pub use crate::host::sched::yield_to::NAMES as POLICIES;
-pub use engine::Engine;
 pub use error::{Error, Stuck};
 pub use guest::platform::Guest;
+pub use guest::ports::Ports;
+pub use kvm::KvmEngine;
 #[doc(hidden)]
 pub use kvm::SLOW_ENTRY_NS;
-pub use kvm::{KvmEngine, Ports};
 pub use overlock_bench::{Config, Hint, Program, Vcpu, Verbs, workload};
 pub use overlock_results::{Accounts, PmTimerRule};
 pub use place::Place;
-pub use threads::{Calls, ThreadsEngine};
 pub use world::Laboratory;
-pub use yields::Yields;

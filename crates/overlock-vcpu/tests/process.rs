@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use overlock_bench::Engine as _;
-use overlock_vcpu::lab::{Engine, Error, KvmEngine, ThreadsEngine, Vcpu};
+use overlock_vcpu::lab::{Error, KvmEngine, Ports, Vcpu};
 use support::{Body, available, config, error};
 
 fn vcpu_threads() -> usize {
@@ -19,7 +19,7 @@ fn vcpu_threads() -> usize {
     names.filter(|name| name.starts_with("vcpu")).count()
 }
 
-fn a_broken_run_leaves_no_thread<E: Engine>() {
+fn a_broken_run_leaves_no_thread() {
     let mut config = config(4, 2);
     config.duration = Duration::from_millis(10);
     config.grace = Duration::from_millis(10);
@@ -31,7 +31,7 @@ fn a_broken_run_leaves_no_thread<E: Engine>() {
                 std::thread::sleep(Duration::from_micros(100));
             }
         });
-        let _ = error::<E>(&config, |vcpu| {
+        let _ = error(&config, |vcpu| {
             if vcpu.number() != 2 {
                 while std::hint::black_box(true) {}
             }
@@ -56,19 +56,19 @@ fn cpu_time() -> Duration {
         .sum()
 }
 
-fn cpu_time_is_that_of_the_pcpus<E: Engine>() {
+fn cpu_time_is_that_of_the_pcpus() {
     let mut config = config(4, 1);
     config.duration = Duration::from_millis(300);
     let span = AtomicU64::new(0);
-    let program = Body(|vcpu: Vcpu<E::Verbs>| {
+    let program = Body(|vcpu: Vcpu<Ports>| {
         while !vcpu.stopping() {}
         span.store(vcpu.now_ns(), Relaxed);
     });
     let before = cpu_time();
-    E::default().run(&config, &program).unwrap();
+    KvmEngine.run(&config, &program).unwrap();
     let used = cpu_time() - before;
     let span = Duration::from_nanos(span.into_inner());
-    // Four vCPUs that always want to run, on one pCPU: if they were not parked, two cores would be
+    // Four vCPUs that always want to run, on one pCPU: if they did not take turns, two cores would be
     // busy.
     assert!(used < span.mul_f64(1.5), "{used:?} of CPU time in {span:?} on one pCPU");
 }
@@ -94,23 +94,21 @@ fn with_few_files<T>(more: usize, act: impl FnOnce() -> T) -> T {
 fn a_vcpu_that_kvm_refuses_ends_the_run() {
     // Each vCPU is a file. This limit suffices for the machine and some of its vCPUs, but not for
     // all.
-    let error = with_few_files(8, || error::<KvmEngine>(&config(32, 2), |_| ()));
+    let error = with_few_files(8, || error(&config(32, 2), |_| ()));
     let text = error.to_string();
     assert!(matches!(error, Error::Refused { vcpu: 1..32, .. }), "{text}");
     assert!(text.contains("refused to create it") && text.contains("open files"), "{text}");
     assert_eq!(vcpu_threads(), 0);
     // Nothing was left open either, so the next run works.
-    let program = Body(|_: Vcpu<overlock_vcpu::lab::Ports>| {});
+    let program = Body(|_: Vcpu<Ports>| {});
     with_few_files(8, || KvmEngine.run(&config(2, 2), &program)).unwrap();
 }
 
 #[test]
-fn threads_and_cpu_time_are_accounted_for_on_both_engines() {
-    a_broken_run_leaves_no_thread::<ThreadsEngine>();
-    cpu_time_is_that_of_the_pcpus::<ThreadsEngine>();
-    if available::<KvmEngine>("threads_and_cpu_time_are_accounted_for") {
-        a_broken_run_leaves_no_thread::<KvmEngine>();
-        cpu_time_is_that_of_the_pcpus::<KvmEngine>();
+fn threads_and_cpu_time_are_accounted_for() {
+    if available("threads_and_cpu_time_are_accounted_for") {
+        a_broken_run_leaves_no_thread();
+        cpu_time_is_that_of_the_pcpus();
         a_vcpu_that_kvm_refuses_ends_the_run();
     }
 }

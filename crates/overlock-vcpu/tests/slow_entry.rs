@@ -14,7 +14,7 @@ use support::{Body, available, config, error};
 
 #[test]
 fn slices_shorter_than_the_way_into_the_guest() {
-    if !available::<KvmEngine>("slices_shorter_than_the_way_into_the_guest") {
+    if !available("slices_shorter_than_the_way_into_the_guest") {
         return;
     }
     let slice = Duration::from_micros(50);
@@ -33,7 +33,7 @@ fn slices_shorter_than_the_way_into_the_guest() {
     // Two thousand slices are not enough.
     SLOW_ENTRY_NS.store(150_000_000, Relaxed);
     let config = Config { slice, ..config(2, 1) };
-    let error = error::<KvmEngine>(&config, |vcpu| vcpu.work_ns(1));
+    let error = error(&config, |vcpu| vcpu.work_ns(1));
     assert!(matches!(error, Error::SliceTooShort { .. }), "{error}");
     assert!(error.to_string().contains("a slice of 50µs is too short"), "{error}");
 }

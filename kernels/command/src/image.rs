@@ -246,7 +246,7 @@ impl World for Image {
         if job.cpus > 32 {
             return refuse(format!("the kernel has up to 32 CPUs, not {}", job.cpus));
         }
-        if job.policy != NO_POLICY || job.timer != PmTimerRule::LockFree || job.seq_cst {
+        if job.policy != NO_POLICY || job.timer != PmTimerRule::LockFree {
             return refuse(
                 "the kernel's host is not ours: it has no yield policy to choose".into(),
             );

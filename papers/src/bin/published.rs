@@ -18,21 +18,28 @@ fn main() -> Result<()> {
             rows.push(serde_json::from_str::<Value>(line).context("a line is no JSON")?);
         }
     }
+    let points: Vec<Value> = rows.extract_if(.., |row| row["world"] == "kvm").collect();
     rows.retain(|row| row["kind"] == "published");
     for document in ["README.md", "published.md"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(document);
-        fs::write(&path, filled(fs::read_to_string(&path)?, &rows)?)?;
+        fs::write(&path, filled(fs::read_to_string(&path)?, &rows, &points)?)?;
     }
     Ok(())
 }
 
 /// Returns `text` with the tables of `rows` in its places.
-fn filled(mut text: String, rows: &[Value]) -> Result<String> {
-    for (name, table) in
-        [("scores", scores(rows)), ("figures", figures(rows)), ("reasons", reasons(rows))]
-    {
+fn filled(mut text: String, rows: &[Value], points: &[Value]) -> Result<String> {
+    for (name, table) in [
+        ("headline", headline(rows)),
+        ("scores", scores(rows)),
+        ("figures", figures(rows)),
+        ("reasons", reasons(rows)),
+        ("vcpus", vcpus(points)),
+    ] {
         let begin = format!("<!-- published {name} -->\n");
-        let Some((before, rest)) = text.split_once(&begin) else { continue };
+        let Some((before, rest)) = text.split_once(&begin).filter(|_| !table.is_empty()) else {
+            continue;
+        };
         let (_, after) = rest.split_once("<!-- end -->").context(format!("{begin} has no end"))?;
         text = format!("{before}{begin}{table}<!-- end -->{after}");
     }
@@ -62,44 +69,128 @@ fn number(of: &Value) -> String {
     }
 }
 
-/// How many figures of an experiment a model would agree with in which nothing has an effect: those
-/// whose published effect is within the noise.
-fn without_effect(rows: &[Value], name: Option<&str>, field: &str) -> String {
-    let own = rows.iter().filter(|row| name.is_none_or(|name| row["experiment"] == name));
-    let judged = own.filter(|row| ["yes", "no"].contains(&word(row, field)));
-    let is_none = |row: &&Value| {
-        let noise = NOISE.max(row["noise_percent"].as_f64().unwrap_or(0.0) / 100.0);
-        row["published_effect"].as_f64().is_some_and(|effect| effect.abs() <= noise)
-    };
-    judged.filter(is_none).count().to_string()
+/// What a figure can tell. A model in which nothing has an effect agrees with figures whose
+/// published effect is within the noise.
+fn kind(row: &Value) -> usize {
+    let noise = NOISE.max(row["noise_percent"].as_f64().unwrap_or(0.0) / 100.0);
+    let is_none = row["published_effect"].as_f64().is_some_and(|effect| effect.abs() <= noise);
+    match word(row, "basis") {
+        "fitted" => 2,
+        "repeated" => 3,
+        _ => usize::from(is_none),
+    }
 }
 
-/// How often each experiment agrees.
+const KINDS: [&str; 4] = [
+    "predicted, and something has an effect",
+    "predicted, and nothing has an effect",
+    "fitted",
+    "repeated",
+];
+
+/// How many of the figures of one kind agree, of how many, and how many the seeds leave open.
+fn score<'a>(rows: impl Iterator<Item = &'a Value>, field: &str) -> [usize; 3] {
+    rows.fold([0; 3], |[agree, all, open], row| match word(row, field) {
+        "yes" => [agree + 1, all + 1, open],
+        "no" => [agree, all + 1, open],
+        "unclear" => [agree, all + 1, open + 1],
+        _ => [agree, all, open],
+    })
+}
+
+fn told([agree, all, open]: [usize; 3]) -> String {
+    match (all, open) {
+        (0, _) => "-".into(),
+        (_, 0) => format!("{agree} of {all}"),
+        _ => format!("{agree} of {all}, {open} open"),
+    }
+}
+
+/// How often each experiment agrees, each kind of figure apart.
 fn scores(rows: &[Value]) -> String {
     let mut names: Vec<&str> = rows.iter().map(|row| word(row, "experiment")).collect();
     names.dedup();
-    let score = |name: Option<&str>, field: &str| {
-        let own = rows.iter().filter(|row| name.is_none_or(|name| row["experiment"] == name));
-        let verdicts: Vec<&str> = own.map(|row| word(row, field)).collect();
-        let count = |verdict| verdicts.iter().filter(|of| **of == verdict).count();
-        format!("{} of {}", count("yes"), count("yes") + count("no"))
-    };
     let of = |name: Option<&str>| {
-        let title = name.unwrap_or("all").to_owned();
-        let without = |field| without_effect(rows, name, field);
-        let [direction, size] = ["direction", "size"];
-        vec![title, score(name, direction), without(direction), score(name, size), without(size)]
+        let own = |at: usize| {
+            let own = rows.iter().filter(move |row| kind(row) == at);
+            own.filter(move |row| name.is_none_or(|name| row["experiment"] == name))
+        };
+        let both =
+            |at| format!("{}; {}", told(score(own(at), "direction")), told(score(own(at), "size")));
+        let held = rows.iter().filter(|row| name.is_none_or(|name| row["experiment"] == name));
+        [
+            vec![name.unwrap_or("all").to_owned()],
+            (0..4).map(both).collect(),
+            vec![told(score(held, "ours_holds"))],
+        ]
+        .concat()
     };
     let all = (!names.is_empty()).then(|| of(None));
     let lines = names.iter().map(|name| of(Some(name))).chain(all);
-    let head = [
-        "experiment",
-        "directions that agree",
-        "if nothing had an effect",
-        "sizes within a quarter",
-        "if nothing had an effect",
-    ];
+    let head = [&["experiment"], &KINDS[..], &["our lock over theirs"]].concat();
     table(&head, lines)
+}
+
+/// The one sentence: predictions only, and only those that a model of nothing misses.
+fn headline(rows: &[Value]) -> String {
+    let own = || rows.iter().filter(|row| kind(row) == 0);
+    let [[directions, of, open], [sizes, all, _]] =
+        ["direction", "size"].map(|field| score(own(), field));
+    let seeds = rows.iter().filter_map(|row| row["rounds"].as_u64()).min().unwrap_or(0);
+    format!(
+        "**{directions} of {of} predicted directions that a model without any effect misses agree, \
+         {open} are open; so do {sizes} of {all} predicted sizes, to within a quarter.** Each is \
+         judged by the interval of at least {seeds} seeds.\n"
+    )
+}
+
+/// By how much an absolute figure differs from ours, where both are rates: it is not compared.
+fn factor(row: &Value) -> Option<String> {
+    let unit = match word(row, "unit") {
+        "Mop/s" => 1e6,
+        "tps" | "records/s" => 1.0,
+        _ => return None,
+    };
+    let theirs = unit * row["value"].as_f64()?;
+    let ours = row["ours_absolute"].as_f64().filter(|ours| *ours > 0.0)?;
+    let of = |ratio: f64| if ratio < 10.0 { three(ratio) } else { format!("{ratio:.0}") };
+    match theirs / ours {
+        ratio if ratio > 1.25 => Some(format!("{} times ours", of(ratio))),
+        ratio if ratio < 0.8 => Some(format!("ours is {} times that", of(1.0 / ratio))),
+        _ => None,
+    }
+}
+
+/// A median with its interval, where that is wider than the last digit.
+fn ranged(of: &Value) -> String {
+    let [median, low, high] = ["median", "low", "high"].map(|end| number(&of[end]));
+    if low == high { median } else { format!("{median} ({low} to {high})") }
+}
+
+/// The throughput of each lock on real vCPUs, by overcommitment, over that of the same lock at 1x.
+fn vcpus(points: &[Value]) -> String {
+    let points: Vec<&Value> = points.iter().filter(|row| row["kind"] == "point").collect();
+    let mut cpus: Vec<u64> = points.iter().filter_map(|row| row["cpus"].as_u64()).collect();
+    cpus.sort_unstable();
+    cpus.dedup();
+    let mut locks: Vec<&str> = points.iter().map(|row| word(row, "lock")).collect();
+    locks.dedup();
+    locks.sort_unstable();
+    locks.dedup();
+    let lines = locks.iter().map(|lock| {
+        let of =
+            |cpus: &u64| points.iter().find(|row| row["lock"] == *lock && row["cpus"] == *cpus);
+        let cell = |cpus: &u64| {
+            of(cpus).map_or_else(
+                || "-".into(),
+                |row| format!("{}; {}", ranged(&row["ops_per_s"]), ranged(&row["of_1x"])),
+            )
+        };
+        [vec![(*lock).to_owned()], cpus.iter().map(cell).collect()].concat()
+    });
+    let head: Vec<String> = cpus.iter().map(|cpus| format!("{cpus} vCPUs")).collect();
+    let head: Vec<&str> = ["lock"].into_iter().chain(head.iter().map(String::as_str)).collect();
+    if points.is_empty() { String::new() } else { table(&head, lines) }
 }
 
 /// A published value as its source gives it.
@@ -113,7 +204,10 @@ fn given(row: &Value, value: &Value) -> Option<String> {
 fn published(row: &Value) -> String {
     let Some(value) = given(row, &row["value"]) else { return "no figure".into() };
     match row["over"]["value"].as_f64() {
-        Some(base) => format!("{value} against {base}: {}", number(&row["published_ratio"])),
+        Some(base) => {
+            let far = factor(row).map_or_else(String::new, |far| format!(" ({far})"));
+            format!("{value}{far} against {base}: {}", number(&row["published_ratio"]))
+        }
         None => value,
     }
 }
@@ -135,7 +229,9 @@ fn what(row: &Value) -> String {
 
 /// The reasons that the experiments' files give for misses, each once, in the order of the rows.
 fn given_reasons(rows: &[Value]) -> Vec<&str> {
-    let missed = |row: &&Value| row["direction"] == "no" || row["size"] == "no";
+    let missed = |row: &&Value| {
+        ["direction", "size"].iter().any(|of| ["no", "unclear"].contains(&word(row, of)))
+    };
     let mut all: Vec<&str> = Vec::new();
     for note in rows.iter().filter(missed).filter_map(|row| row["note"].as_str()) {
         if !all.contains(&note) {
@@ -154,7 +250,8 @@ fn verdict(row: &Value, reasons: &[&str]) -> String {
         ("no", _) => "**disagrees**",
         ("open", "no") => "**another size**",
         ("open", "open") => return "-".into(),
-        _ => "unclear",
+        ("yes", "unclear") => "direction; size open",
+        _ => "open",
     };
     let reason = row["note"].as_str().and_then(|note| reasons.iter().position(|of| *of == note));
     match reason.filter(|_| told != "agrees" && told != "agrees in size") {
@@ -168,7 +265,16 @@ fn figures(rows: &[Value]) -> String {
     let reasons = given_reasons(rows);
     let mut names: Vec<&str> = rows.iter().map(|row| word(row, "experiment")).collect();
     names.dedup();
-    let head = ["claim", "published", "what is compared here", "simulated", "our lock", "verdict"];
+    let head = [
+        "claim",
+        "published",
+        "what is compared here",
+        "basis",
+        "simulated",
+        "our lock",
+        "over theirs",
+        "verdict",
+    ];
     let of = |name: &&str| {
         let own = rows.iter().filter(|row| row["experiment"] == *name);
         let lines = own.map(|row| {
@@ -176,8 +282,13 @@ fn figures(rows: &[Value]) -> String {
                 word(row, "source").to_owned(),
                 published(row),
                 what(row),
-                number(&row["ours"]["median"]),
+                ["predicted", "null", "fitted", "repeated"][kind(row)].to_owned(),
+                ranged(&row["ours"]),
                 number(&row["beside"]["median"]),
+                match word(row, "ours_holds") {
+                    "-" => "-".into(),
+                    holds => format!("{}: {holds}", ranged(&row["our_ratio"])),
+                },
                 verdict(row, &reasons),
             ]
         });
@@ -204,18 +315,28 @@ mod tests {
             json!({"kind": "published", "experiment": "s9", "figure": "ops_per_s", "lock": "new",
                    "policy": "none", "cpus": cpus, "source": format!("S9, table 1, {cpus} CPUs"),
                    "value": 12.5, "unit": "s", "over": {"lock": "old", "value": 25.0},
-                   "published_ratio": 2.0, "published_effect": if cpus == 2 { 0.01 } else { 1.0 }, "ours": {"median": 1.5}, "direction": "yes",
+                   "published_ratio": 2.0, "published_effect": if cpus == 2 { 0.01 } else { 1.0 }, "ours": {"median": 1.5, "low": 1.4, "high": 1.6}, "rounds": 10, "direction": "yes",
                    "size": size, "note": note})
         };
         let rows =
             vec![row(2, "yes", "nothing"), row(4, "no", "far away"), row(8, "no", "too near")];
         let figures = figures(&rows);
         let line = "| S9, table 1, 8 CPUs | 12.5 s against 25: 2.00 \
-                    | `ops_per_s`: new over old, 8 vCPUs | 1.50 | - | direction only: 2 |\n";
+                    | `ops_per_s`: new over old, 8 vCPUs | predicted | 1.50 (1.40 to 1.60) | - | - \
+                    | direction only: 2 |\n";
         assert!(figures.starts_with("### s9\n\n| claim |") && figures.ends_with(line), "{figures}");
         assert!(figures.contains("| agrees |"), "{figures}");
         let reasons = reasons(&rows);
         assert!(reasons.ends_with("| 1 | far away |\n| 2 | too near |\n"), "{reasons}");
-        assert!(scores(&rows).ends_with("| all | 3 of 3 | 1 | 1 of 3 | 1 |\n"));
+        let all = "| all | 2 of 2; 0 of 2 | 1 of 1; 1 of 1 | -; - | -; - | - |\n";
+        assert!(scores(&rows).ends_with(all), "{}", scores(&rows));
+        assert!(headline(&rows).starts_with("**2 of 2 predicted directions"));
+        let mut open = rows[1].clone();
+        open["direction"] = "unclear".into();
+        let fitted = json!({"basis": "fitted", "direction": "yes", "size": "yes"});
+        let all = scores(&[open, fitted]);
+        assert!(all.contains("0 of 1, 1 open; 0 of 1 | -; - | 1 of 1; 1 of 1"), "{all}");
+        let far = json!({"unit": "Mop/s", "value": 5.0, "ours_absolute": 2000.0});
+        assert_eq!(factor(&far).as_deref(), Some("2500 times ours"));
     }
 }

@@ -73,18 +73,14 @@ fn summary(points: &[Point<'_>]) -> String {
     format!("**{agree} of {all} agree**, {wide} can't be judged; order {rank:.2}")
 }
 
-/// One row for each point, one pair of columns for each world.
+/// One row for each point.
 pub(super) fn trust(kept: &[Kept]) -> String {
-    let worlds = [("parked", "parked threads"), ("kvm", "KVM")];
-    let all = worlds.map(|(world, _)| points(kept, world));
+    let all = points(kept, "kvm");
     let rate = |value: f64| match value {
         1e6.. => format!("{} M", three(value / 1e6)),
         _ => format!("{} k", three(value / 1e3)),
     };
-    let cells = |points: &[Point<'_>], row: &Value| {
-        let Some(point) = points.iter().find(|point| same_point(point.real, row)) else {
-            return vec!["-".into(); 2];
-        };
+    let cells = |point: &Point<'_>| {
         let ratio = three(point.ratio());
         let verdict = match point.is_judged() {
             _ if point.agrees() => ratio,
@@ -93,17 +89,13 @@ pub(super) fn trust(kept: &[Kept]) -> String {
         };
         vec![format!("{} ×{:.1}", rate(point.median), point.scatter), verdict]
     };
-    let longest = all.iter().max_by_key(|points| points.len()).into_iter().flatten();
-    let rows = longest.map(|point| {
+    let rows = all.iter().map(|point| {
         let row = point.real;
         let name = row["lock"].as_str().unwrap_or("?");
-        let place = [format!("{} ns", row["cs_ns"]), row["cpus"].to_string(), name.into()];
-        [place.to_vec(), cells(&all[0], row), cells(&all[1], row)].concat()
+        let place = vec![format!("{} ns", row["cs_ns"]), row["cpus"].to_string(), name.into()];
+        [place, cells(point)].concat()
     });
-    let last = all.iter().any(|points| !points.is_empty()).then(|| {
-        let of = |points: &[Point<'_>]| vec![summary(points), String::new()];
-        [vec!["all".into(), String::new(), String::new()], of(&all[0]), of(&all[1])].concat()
-    });
-    let head = ["section", "vCPUs", "lock", worlds[0].1, "ratio", worlds[1].1, "ratio"];
-    table(&head, rows.chain(last))
+    let none = String::new;
+    let last = (!all.is_empty()).then(|| vec!["all".into(), none(), none(), summary(&all), none()]);
+    table(&["section", "vCPUs", "lock", "KVM", "ratio"], rows.chain(last))
 }

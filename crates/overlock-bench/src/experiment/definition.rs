@@ -8,7 +8,6 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::Host;
 use crate::workload::Profile;
 use overlock_results::PmTimerRule;
-use overlock_results::stats::unique;
 use overlock_results::{Error, Lengths, Published, Task};
 
 /// An experiment, read from TOML.
@@ -155,20 +154,6 @@ impl Experiment {
             base && scale(one.cpus).map(|of| one.cpus = of).is_some()
         });
         scaled
-    }
-
-    /// The same where nothing can charge for sequential consistency: locks that are built so take
-    /// the place of those that would be charged.
-    pub fn uncharged(mut self) -> Self {
-        let charged = self.published.iter_mut().filter_map(|one| {
-            let over = one.over.as_mut().filter(|over| over.seq_cst)?;
-            let lock = format!("sequential-{}", over.lock.as_ref().unwrap_or(&one.lock));
-            (over.seq_cst, over.lock) = (false, Some(lock.clone()));
-            Some(lock)
-        });
-        let charged: Vec<String> = charged.collect();
-        self.factors.locks.extend(unique(charged));
-        self
     }
 
     /// The workload, with its own lengths.

@@ -27,6 +27,10 @@ pub struct Host {
     pub pause_window_ns: u64,
     /// How often to check whether vCPUs spin, under the same policies; 0 means never.
     pub sample_ns: u64,
+    /// How long a halted vCPU takes to run again, at least on vCPUs of KVM, exactly on simulated
+    /// ones; 0 means as long as it takes.
+    #[serde(skip_serializing_if = "is_nothing")]
+    pub slow_wake_ns: u64,
     pub seconds: f64,
     /// How often each point is run.
     pub runs: u16,
@@ -43,10 +47,15 @@ impl Default for Host {
             grace_ns: 0,
             pause_window_ns: 50_000,
             sample_ns: 0,
+            slow_wake_ns: 0,
             seconds: 0.5,
             runs: 3,
         }
     }
+}
+
+const fn is_nothing(ns: &u64) -> bool {
+    *ns == 0
 }
 
 const fn is_zero(guest_vcpus: &u32) -> bool {

@@ -58,7 +58,6 @@ impl Experiment {
                 groups.push(self.group(&locks, (profile.clone(), shape, None), &cpus));
             }
         }
-        self.charge(&mut groups);
         let mut limits = Vec::new();
         if !self.factors.contention.is_empty() {
             for section_ns in or(&self.factors.section_ns, profile.section_ns) {
@@ -196,22 +195,6 @@ impl Experiment {
             }
         }
         jobs
-    }
-
-    /// Adds to each group the jobs that published figures are divided by if each read-modify-write
-    /// is charged as a sequentially consistent one.
-    fn charge(&self, groups: &mut [Vec<Job>]) {
-        let charged: Vec<&str> = self
-            .published
-            .iter()
-            .filter(|one| one.over.as_ref().is_some_and(|over| over.seq_cst))
-            .map(|one| one.over.as_ref().and_then(|over| over.lock.as_deref()).unwrap_or(&one.lock))
-            .collect();
-        for group in groups {
-            let jobs = group.iter().filter(|job| charged.contains(&&*job.lock));
-            let again: Vec<Job> = jobs.map(|job| Job { seq_cst: true, ..job.clone() }).collect();
-            group.extend(again);
-        }
     }
 
     /// The workload in which the vCPUs demand this share of `hand_overs` per second.

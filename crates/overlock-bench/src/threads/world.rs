@@ -115,9 +115,7 @@ impl World for Threads {
             return refuse(format!("{lock} is simulated only: bench --in sim --read-share 90"));
         }
         let Some(entry) = subjects::find(lock) else {
-            return refuse(format!(
-                "{lock} exists for virtual CPUs only: bench --in kvm, parked or sim"
-            ));
+            return refuse(format!("{lock} exists for virtual CPUs only: bench --in kvm or sim"));
         };
         let task = job.shape.task;
         if task.waits() && entry.run_waits.is_none() {
@@ -131,7 +129,7 @@ impl World for Threads {
         if task.waits() && profile.locks > 1 {
             return refuse(format!("{task} has a lock for each group of threads, not several"));
         }
-        if job.policy != NO_POLICY || job.timer != PmTimerRule::LockFree || job.seq_cst {
+        if job.policy != NO_POLICY || job.timer != PmTimerRule::LockFree {
             return refuse("threads have no yield policy and no PM timer: --in kvm has".into());
         }
         let is_micro = profile.sections == 1

@@ -2,7 +2,6 @@
 //! An engine, which runs programs on the vCPUs of a world; and the configuration of a run.
 
 use std::collections::BTreeMap;
-use std::fmt::Debug;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -19,9 +18,6 @@ pub trait Engine {
     /// Why a run has no result.
     type Error: From<Error> + std::error::Error + Send + Sync + 'static;
 
-    /// What its host reports about the yields it was asked for; [`NoYields`] without a policy.
-    type Yields: Yields;
-
     /// The name of the engine in records: `kvm`, `threads`, `sim`.
     const NAME: &'static str;
 
@@ -37,7 +33,7 @@ pub trait Engine {
         &self,
         config: &Config,
         program: &P,
-    ) -> Result<Outcome<Self::Yields>, Self::Error>;
+    ) -> Result<Outcome, Self::Error>;
 
     /// About how long a halt, a kick and a wake-up take together on `pcpus` pCPUs of this engine,
     /// in nanoseconds, if that is known without measuring it.
@@ -46,27 +42,21 @@ pub trait Engine {
     }
 }
 
-/// The outcomes of yields, and their reasons: typed until they are printed.
-pub trait Yields: Clone + Debug + Default + Serialize + Send + 'static {
+/// What a yield policy did, and why.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Yields {
     /// Every reason that was given, as `directed:lock-holder`, `skipped:running` and so on, with
     /// how often it was given.
-    fn codes(&self) -> BTreeMap<String, u64>;
-
+    pub codes: BTreeMap<String, u64>,
     /// How often a yield went to the vCPU that was really waited for.
-    fn hits(&self) -> u64;
+    pub hits: u64,
 }
 
-/// The yields of a world without a yield policy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct NoYields {}
-
-impl Yields for NoYields {
-    fn codes(&self) -> BTreeMap<String, u64> {
-        BTreeMap::new()
-    }
-
-    fn hits(&self) -> u64 {
-        0
+impl Yields {
+    /// Those of a tally: outcomes, reasons and counts, and the hits.
+    pub fn of<'a>(reasons: impl Iterator<Item = (&'a str, &'a str, u64)>, hits: u64) -> Self {
+        let codes = reasons.map(|(kind, why, count)| (format!("{kind}:{why}"), count)).collect();
+        Self { codes, hits }
     }
 }
 
@@ -122,6 +112,8 @@ pub struct Config<'run> {
     /// This is pause-loop exiting without the hardware, for all locks of `overlock`, including
     /// those that know nothing of being virtual. It costs a reading of the clock for each pause.
     pub pause_window: Duration,
+    /// How long a halted vCPU of KVM takes to run again, at least.
+    pub slow_wake: Duration,
     /// How the vCPUs share the PM timer.
     pub pm_timer: PmTimerRule,
     /// How often all running vCPUs are stopped to check whether they spin; `None` means never.
@@ -153,6 +145,7 @@ impl Config<'_> {
             paravirtual: true,
             publishes: false,
             pause_window: Duration::ZERO,
+            slow_wake: Duration::ZERO,
             pm_timer: PmTimerRule::LockFree,
             sample_every: None,
             wake_ns: None,
@@ -181,12 +174,12 @@ impl Config<'_> {
 
 /// What an engine saw of a run.
 #[derive(Clone, Debug)]
-pub struct Outcome<Y> {
+pub struct Outcome {
     /// From the start of the vCPUs to the setting of the stop flag.
     pub ran: Duration,
     /// When the stop flag was set, on the clock that vCPUs read.
     pub ended_ns: u64,
     pub vcpus: Vec<Accounts>,
     /// What the yield policy did, and why.
-    pub yields: Y,
+    pub yields: Yields,
 }

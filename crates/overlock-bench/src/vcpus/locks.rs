@@ -45,8 +45,6 @@ pub(crate) fn with_lock<W: Verbs, U: UseLock>(name: &str, user: U) -> Option<U::
         "ticket" => user.with::<Ticket<W::Aware, Locks>>(),
         "queued" => user.with::<Queued<W::Aware, Locks>>(),
         "hybrid" => user.with::<Hybrid<W::Aware, Locks>>(),
-        "sequential-queued" => user.with::<Queued<W::Ordered, Locks>>(),
-        "sequential-hybrid" => user.with::<Hybrid<W::Ordered, Locks>>(),
         "native-test-and-set" => user.with::<TestAndSet<W::Native, Locks>>(),
         "native-ticket" => user.with::<Ticket<W::Native, Locks>>(),
         "native-queued" => user.with::<Queued<W::Native, Locks>>(),

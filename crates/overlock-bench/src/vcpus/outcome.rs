@@ -9,7 +9,7 @@ use overlock_results::{Accounts, Losses, Name, Run, WaitNs};
 
 use crate::vcpus::timeline::{Log, Window, combined};
 use crate::vcpus::workload::tally::Tally;
-use crate::{Config, Outcome, Yields};
+use crate::{Config, Outcome};
 
 /// What a workload counted about itself.
 pub(crate) struct Seen<'a> {
@@ -21,9 +21,9 @@ pub(crate) struct Seen<'a> {
 }
 
 /// Sums a run of virtual CPUs up.
-pub(crate) fn run_of<Y: Yields>(
+pub(crate) fn run_of(
     config: &Config,
-    outcome: Outcome<Y>,
+    outcome: Outcome,
     Seen { tallies, locks, counters, logs }: Seen,
 ) -> Run {
     let seconds = outcome.ran.as_secs_f64();
@@ -63,8 +63,8 @@ pub(crate) fn run_of<Y: Yields>(
         timer_wait_s_per_s: share(host(|vcpu| vcpu.pm_wait_ns)),
         timer_backwards: sum(|t| value(&t.timer_backwards)),
         exits: exits(&outcome.vcpus),
-        yield_hits: outcome.yields.hits(),
-        yields: outcome.yields.codes(),
+        yield_hits: outcome.yields.hits,
+        yields: outcome.yields.codes,
         counters: counters.into_iter().map(|(name, n)| (name.into(), n)).collect(),
         timeline: Window::of(config).map(|window| combined(window, ended_ns, &outcome.vcpus, logs)),
         vcpus: outcome.vcpus,

@@ -30,7 +30,6 @@ use overlock::platform::Platform;
 /// # Panics
 /// The verbs may panic, or end the process, if the caller is not a vCPU of this world.
 pub trait Verbs: Copy + Send + Sync + 'static {
-    /// The words that programs share.
     type Word: ConstAtomic<u32>;
 
     /// The platform of locks that know of being virtual.
@@ -38,11 +37,6 @@ pub trait Verbs: Copy + Send + Sync + 'static {
 
     /// The platform of locks that only spin.
     type Native: Platform<Byte: ConstAtomic<u8>, Half: ConstAtomic<u16>, Word: ConstAtomic<u32>>;
-
-    /// Like [`Aware`](Self::Aware), with cells whose read-modify-writes are sequentially consistent
-    /// ([`Sequential`](crate::Sequential)). A world without such cells names `Aware` again, and is
-    /// not asked for the locks that need them.
-    type Ordered: Platform<Byte: ConstAtomic<u8>, Half: ConstAtomic<u16>, Word: ConstAtomic<u32>>;
 
     /// Memory for what programs share, until the run is over; `None` if it may lie anywhere. Locks
     /// hash their addresses, so a world that repeats runs exactly decides where it lies.

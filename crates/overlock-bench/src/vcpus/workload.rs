@@ -18,7 +18,6 @@ mod ring;
 mod shelf;
 pub(crate) mod tally;
 
-use std::any::TypeId;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -29,13 +28,12 @@ use self::mix::Mix;
 pub use self::profile::Profile;
 use self::readers::Readers;
 use self::ring::Ring;
-use crate::Verbs;
 use crate::timeline::Window;
 use crate::vcpus::engine::{Config, Engine};
 use crate::vcpus::locks::read_write::{ReadWrite, UseReadWrite, with_read_write};
 use crate::vcpus::locks::{Counted, MoreLocks, NoMore, PUBLISHED_CPUS, UseLock, with_lock};
 use crate::vcpus::outcome::{Seen, run_of};
-use overlock_results::locks::{COMPARATORS, HAND_OVER, LOCKS, PUBLISHED, in_order};
+use overlock_results::locks::{HAND_OVER, LOCKS, PUBLISHED, in_order};
 use overlock_results::{Error, Run};
 
 /// Held while a run counts the events of its locks.
@@ -73,15 +71,10 @@ pub fn run_with<E: Engine, M: MoreLocks>(
     if lock == HAND_OVER {
         return hand_over(engine, config, profile);
     }
-    let known = [&LOCKS[..], &COMPARATORS, &PUBLISHED].concat();
+    let known = [&LOCKS[..], &PUBLISHED].concat();
     if !known.contains(&lock) {
         let known = known.join(", ");
         return Err(Error(format!("no lock is called {lock}; there are {known}")).into());
-    }
-    if COMPARATORS.contains(&lock) && no_sequential::<E::Verbs>() {
-        let why =
-            format!("{lock} does not differ from the lock it is compared with on {}", E::NAME);
-        return Err(Error(why).into());
     }
     if PUBLISHED.contains(&lock) && config.vcpus > PUBLISHED_CPUS {
         let vcpus = config.vcpus;
@@ -101,11 +94,6 @@ pub fn run_with<E: Engine, M: MoreLocks>(
         with_lock::<E::Verbs, _>(lock, user)
     };
     ran.unwrap_or_else(|| Err(Error(format!("{lock} is in the program overlock-papers")).into()))
-}
-
-/// Whether a world has no platform of sequentially consistent cells.
-fn no_sequential<W: Verbs>() -> bool {
-    TypeId::of::<W::Ordered>() == TypeId::of::<W::Aware>()
 }
 
 struct Locked<'a, E> {
@@ -189,7 +177,7 @@ fn hand_over<E: Engine>(engine: &E, config: &Config, profile: &Profile) -> Resul
 /// the time per hand-over in a series of them, measured once for each engine and number of pCPUs,
 /// at most two.
 fn wake_ns<E: Engine>(engine: &E, config: &Config) -> Result<u64, E::Error> {
-    static MEASURED: Mutex<Option<HashMap<(&str, u32), u64>>> = Mutex::new(None);
+    static MEASURED: Mutex<Option<HashMap<(&str, u32, Duration), u64>>> = Mutex::new(None);
     if let Some(known) = engine.wake_ns() {
         return Ok(known);
     }
@@ -197,12 +185,13 @@ fn wake_ns<E: Engine>(engine: &E, config: &Config) -> Result<u64, E::Error> {
     let pcpus = config.pcpus.min(2);
     let mut measured = MEASURED.lock().unwrap_or_else(PoisonError::into_inner);
     let measured = measured.get_or_insert_default();
-    if let Some(&known) = measured.get(&(E::NAME, pcpus)) {
+    if let Some(&known) = measured.get(&(E::NAME, pcpus, config.slow_wake)) {
         return Ok(known);
     }
     let turns = Config {
         duration: Duration::from_millis(20),
         cancel: config.cancel,
+        slow_wake: config.slow_wake,
         ..Config::new(2 * pcpus, pcpus)
     };
     let record = hand_over(engine, &turns, &Profile::named("micro")?)?;
@@ -210,6 +199,6 @@ fn wake_ns<E: Engine>(engine: &E, config: &Config) -> Result<u64, E::Error> {
     // of the measurement. A run that was cut short has no turn.
     let turns = u64::from(turns.vcpus - 1).max(1);
     let wake_ns = (record.wait_ns.p50 / turns).clamp(WAKE_NS.0, WAKE_NS.1);
-    measured.insert((E::NAME, pcpus), wake_ns);
+    measured.insert((E::NAME, pcpus, config.slow_wake), wake_ns);
     Ok(wake_ns)
 }

@@ -44,7 +44,6 @@ impl Language {
 /// A compiler with strict options.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Compiler {
-    /// Its command.
     pub(crate) name: &'static str,
     standard: &'static str,
 }
@@ -101,7 +100,6 @@ pub(crate) fn built() -> PathBuf {
     test.parent().expect("a file is in a folder").to_path_buf()
 }
 
-/// The static library.
 pub(crate) fn static_library() -> PathBuf {
     built().join("liboverlock_c.a")
 }

@@ -26,7 +26,7 @@ pub(crate) struct BenchArgs {
     #[arg(value_name = "EXPERIMENT")]
     pub(super) experiments: Vec<PathBuf>,
 
-    /// The world: threads, kvm, parked, sim[:HOST], tcg, kvm-guest, xen, xen-pvh
+    /// The world: threads, kvm, sim[:HOST], tcg, kvm-guest, xen, xen-pvh
     #[arg(long = "in", value_name = "WORLD")]
     pub(super) world: Option<String>,
 
@@ -42,6 +42,9 @@ pub(crate) struct BenchArgs {
     /// How many vCPUs can run at a time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=512))]
     pub(super) pcpus: Option<u32>,
+    /// For vCPUs: how long a halted one takes to run again (kvm: at least)
+    #[arg(long, value_name = "TIME")]
+    pub(super) wake: Option<Nanos>,
 
     /// Lengths of the critical section (0, 100ns, 1us, ...)
     #[arg(long, value_delimiter = ',', value_name = "TIME,...")]
@@ -166,7 +169,6 @@ const LONG: &str = "\
 Worlds (what can run here, and why not: overlock doctor):
   threads     threads of this machine, beside std, parking_lot, pthread and others
   kvm         real vCPUs of /dev/kvm that our scheduler runs, and takes away at any instruction
-  parked      the same with threads that a signal parks, where there is no /dev/kvm
   sim[:HOST]  virtual time, on a host of any size: dev-kvm, dev-threads, x5570, x7560, power8,
               e5-2699v3, e5-2620v4, opteron-48, four-sockets, or a file (overlock doctor --calibrate)
   tcg         a kernel on a bare machine that QEMU emulates; this and the next three need the program

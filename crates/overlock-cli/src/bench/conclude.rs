@@ -54,7 +54,7 @@ pub(super) fn conclude(
     // Verdicts are pinned for simulations, which repeat.
     let is_pinned = !world.is_real() && besides.iter().any(|one| one.published.pinned.is_some());
     if args.check && is_pinned && !interrupt::seen() {
-        let changes = published::changes(&besides);
+        let changes = published::changes(experiment, &besides);
         changes.iter().for_each(|change| output::complain(change));
         let pinned = besides.iter().filter(|one| one.published.pinned.is_some()).count();
         let changed = changes.len();

@@ -116,8 +116,9 @@ fn what_is_said_of_all_points_is_what_it_was() {
 fn a_verdict_that_is_not_as_pinned_is_a_change() {
     let mut experiment = Experiment::parse("published", &read("published.toml")).unwrap();
     let points = points(&read("published.jsonl"));
-    let changed =
-        |experiment: &Experiment| published::changes(&beside(experiment, &Past("sim"), &points));
+    let changed = |experiment: &Experiment| {
+        published::changes(experiment, &beside(experiment, &Past("sim"), &points))
+    };
     assert_eq!(changed(&experiment), Vec::<String>::new());
     experiment.published[0].pinned = experiment.published[2].pinned;
     all_are_as_kept([("changed", changed(&experiment).join("\n") + "\n")]);

@@ -50,8 +50,8 @@ pub(super) fn experiments(args: &BenchArgs, added: &Added) -> Result<Vec<Experim
 /// What is measured in a world if nothing is asked for.
 fn tour(world: &str, check: bool, added: &Added) -> Vec<&'static str> {
     match (world, check) {
-        ("kvm" | "parked", false) => vec!["half", "tour", "yields", "timer"],
-        ("kvm" | "parked", true) => vec!["half", "tour-16x", "yields", "timer"],
+        ("kvm", false) => vec!["half", "tour", "yields", "timer"],
+        ("kvm", true) => vec!["half", "tour-16x", "yields", "timer"],
         ("sim", _) => vec!["micro"],
         _ => vec![added.tour(world).unwrap_or("quick")],
     }
@@ -93,7 +93,7 @@ fn read(path: &Path, added: &Added) -> Result<Experiment> {
 /// The experiment that flags describe: the world's own, with their lists instead.
 fn described(args: &BenchArgs, world: &str, added: &Added) -> Result<Experiment> {
     let base = match world {
-        "kvm" | "parked" | "sim" => "by-hand-vcpus",
+        "kvm" | "sim" => "by-hand-vcpus",
         _ => added.tour(world).unwrap_or("by-hand"),
     };
     let mut base = read(Path::new(base), added)?;
@@ -131,7 +131,7 @@ fn described(args: &BenchArgs, world: &str, added: &Added) -> Result<Experiment>
     }
     if !args.cpus.is_empty() {
         // Ratios to 1x need 1x.
-        let has_ratios = ["kvm", "parked", "sim"].contains(&world);
+        let has_ratios = ["kvm", "sim"].contains(&world);
         base.factors.over = if has_ratios { vec![1.0] } else { Vec::new() };
         base.factors.cpus.clone_from(&args.cpus);
     }
@@ -159,6 +159,7 @@ fn with(args: &BenchArgs, mut experiment: Experiment) -> Experiment {
     experiment.host.seconds = args.seconds.unwrap_or(experiment.host.seconds);
     experiment.host.runs = args.runs.unwrap_or(experiment.host.runs);
     experiment.host.pcpus = args.pcpus.unwrap_or(experiment.host.pcpus);
+    experiment.host.slow_wake_ns = args.wake.map_or(experiment.host.slow_wake_ns, |wake| wake.0);
     experiment
 }
 
@@ -176,12 +177,12 @@ pub(super) fn fitted(
     }
     let is_larger = world.is_real() && world.takers().has_host() && fitted.host.pcpus > pcpus;
     if is_larger && args.pcpus.is_none() && !fitted.published.is_empty() {
-        fitted = fitted.scaled_to(pcpus).uncharged();
+        fitted = fitted.scaled_to(pcpus);
         (fitted.host.seconds, fitted.host.runs) =
             (args.seconds.unwrap_or(0.2), args.runs.unwrap_or(7));
     }
     if !world.takers().has_host() && args.timeline.is_some() {
-        bail!("--timeline is about vCPUs: use it with --in kvm, parked or sim");
+        bail!("--timeline is about vCPUs: use it with --in kvm or sim");
     }
     if let Some(span) = args.timeline
         && span.0 as f64 > fitted.host.seconds * 0.5e9

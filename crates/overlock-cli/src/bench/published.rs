@@ -38,7 +38,6 @@ fn what(published: &Published) -> String {
         base.extend(over.policy.clone());
         base.extend(over.timer.map(|timer| timer.name().to_owned()));
         base.extend(over.cpus.map(|cpus| format!("{cpus} vCPUs")));
-        base.extend(over.seq_cst.then(|| "all sequentially consistent".to_owned()));
     }
     let over = if base.is_empty() { String::new() } else { format!(" over {}", base.join(", ")) };
     let think = think_ns.map(|ns| format!(", {ns} ns apart")).unwrap_or_default();
@@ -59,6 +58,8 @@ pub(super) fn table(experiment: &Experiment, world: &dyn World, besides: &[Besid
         "direction",
         "size",
         "our lock",
+        "over theirs",
+        "holds",
     ]);
     for one in besides {
         table.row(vec![
@@ -73,6 +74,8 @@ pub(super) fn table(experiment: &Experiment, world: &dyn World, besides: &[Besid
             name(one.direction),
             name(one.size),
             one.beside.map_or_else(String::new, |beside| three(beside.median)),
+            one.our_ratio.map_or_else(String::new, |ratio| three(ratio.median)),
+            one.ours_holds.map_or_else(String::new, name),
         ]);
     }
     let Experiment { name, about, source, .. } = experiment;
@@ -101,18 +104,34 @@ pub(super) fn table(experiment: &Experiment, world: &dyn World, besides: &[Besid
     text
 }
 
-/// What differs from the verdicts that the experiment's file pins, a line each.
-pub(super) fn changes(besides: &[Beside]) -> Vec<String> {
+/// What differs from the verdicts that the experiment's file pins, a line each. With fewer rounds
+/// than the file has, more is unclear, which is no change.
+pub(super) fn changes(experiment: &Experiment, besides: &[Beside]) -> Vec<String> {
     let changed = besides.iter().filter_map(|one| {
-        let pin = one.published.pinned.filter(|pin| *pin != [one.direction, one.size])?;
-        let [was, is] =
-            [pin, [one.direction, one.size]].map(|[d, s]| format!("{}/{}", name(d), name(s)));
-        Some(format!(
-            "changed: {}: direction/size was {was}, is {is}; published {}, ours {}",
-            what(&one.published),
-            one.published_ratio.map_or_else(|| "-".into(), three),
-            three(one.ours.median)
-        ))
+        let is_short = one.rounds < usize::from(experiment.host.runs);
+        let differs = |pin: Agreement, is: Agreement| {
+            pin != is && !(is_short && [pin, is].contains(&Agreement::Unclear))
+        };
+        let pinned = one.published.pinned.map(|[direction, size]| {
+            [("direction", (direction, one.direction)), ("size", (size, one.size))]
+        });
+        let ours = one.published.our_pin.zip(one.ours_holds).map(|pair| ("our lock", pair));
+        let told: Vec<String> = pinned
+            .into_iter()
+            .flatten()
+            .chain(ours)
+            .filter(|(_, (pin, is))| differs(*pin, *is))
+            .map(|(of, (pin, is))| format!("{of} was {}, is {}", name(pin), name(is)))
+            .collect();
+        (!told.is_empty()).then(|| {
+            format!(
+                "changed: {}: {}; published {}, ours {}",
+                what(&one.published),
+                told.join(", "),
+                one.published_ratio.map_or_else(|| "-".into(), three),
+                three(one.ours.median)
+            )
+        })
     });
     changed.collect()
 }

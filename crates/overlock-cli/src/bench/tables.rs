@@ -35,10 +35,9 @@ fn titled(title: &str, table: String) -> String {
 
 /// A lock, and its policy if it has one.
 fn name(point: &Point) -> String {
-    let charged = if point.seq_cst { ", all sequentially consistent" } else { "" };
     match point.policy.as_str() {
-        NO_POLICY => format!("{}{charged}", point.lock),
-        policy => format!("{}, {policy}{charged}", point.lock),
+        NO_POLICY => point.lock.clone(),
+        policy => format!("{}, {policy}", point.lock),
     }
 }
 

@@ -13,7 +13,7 @@ pub(super) fn main(path: &Path) -> Result<Outcome> {
     // A file that can't be written is noticed before anything is measured.
     try_to_open(path)?;
     let model = cpuinfo("model name").unwrap_or_else(|| "an unnamed processor".into());
-    let lab = worlds::engine(output::complain)?;
+    let lab = worlds::kvm()?;
     let text = overlock_sim::hosts::calibrate(&*lab, allowed_cpus(), &model)?;
     if let Err(error) = std::fs::write(path, &text) {
         // Measured is measured.

@@ -66,7 +66,7 @@ fn the_reference_knows_every_field_of_threads() {
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #[test]
 fn the_reference_knows_every_field_of_vcpus_and_simulations() {
-    let lab = ["bench", "--in", "parked", "--pcpus", "1", "--cpus", "3", "--json"];
+    let lab = ["bench", "--in", "sim", "--pcpus", "1", "--cpus", "3", "--json"];
     let short = ["--seconds", "0.02", "--runs", "1"];
     let factors = ["--locks", "native-ticket,ticket,hybrid", "--timeline", "2ms", "--check"];
     let yields = ["--policies", "all", "--explain"];
@@ -76,7 +76,7 @@ fn the_reference_knows_every_field_of_vcpus_and_simulations() {
     knows(&said(&[&lab[..], &short, &timer].concat()), &["point"]);
     let share = "locks = ['hybrid']\ncpus = [3]\ncontention = [0.5]";
     let (_folder, path) = experiment(share, "pcpus = 1\nseconds = 0.02\nruns = 1");
-    knows(&said(&["bench", "--in", "parked", &path, "--json"]), &["point"]);
+    knows(&said(&["bench", "--in", "sim", &path, "--json"]), &["point"]);
 
     let sim = ["bench", "--in", "sim", "--json", "--seconds", "0.01", "--runs", "1"];
     let all = ["--pcpus", "2", "--cpus", "6", "--locks", "native-ticket,hybrid"];

@@ -134,13 +134,13 @@ fn results_come_by_a_pipe_and_pages_go_by_one() {
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #[test]
-fn the_laboratory_records_a_timeline() {
+fn vcpus_record_a_timeline() {
     let desk = Desk::new();
     let out = desk.path("lab.jsonl");
     let points =
         ["--locks", "ticket", "--cpus", "3", "--pcpus", "1", "--runs", "1", "--cs", "10us"];
     let how = ["--seconds", "0.1", "--timeline", "20ms", "--out"];
-    let lab = [&["bench", "--in", "parked"], &points[..], &how, &[out.to_str().unwrap()]];
+    let lab = [&["bench", "--in", "sim"], &points[..], &how, &[out.to_str().unwrap()]];
     let lab = said(&lab.concat());
     assert_eq!(lab.code, Some(0), "{lab:?}");
     let text = fs::read_to_string(&out).unwrap();

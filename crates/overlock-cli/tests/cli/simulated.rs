@@ -130,13 +130,6 @@ fn a_process_that_dies_is_an_error() {
 }
 
 #[test]
-fn an_impossible_simulation_is_refused_and_no_child_is_reported_dead() {
-    let said = sim(&["--locks", "sequential-queued", "--cpus", "4,8"]);
-    said.ends(2, "sequential-queued");
-    assert!(!said.stderr.contains("signal") && !said.stderr.contains("died"), "{said:?}");
-}
-
-#[test]
 fn an_interrupted_simulation_says_how_far_it_came() {
     let (child, _) = endless(&[]);
     interrupt(child.id());

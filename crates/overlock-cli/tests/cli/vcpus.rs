@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Does `overlock bench` measure on vCPUs of both engines, explain itself, and refuse what makes no
-//! sense?
+//! Does `overlock bench` measure on vCPUs, explain itself, and refuse what makes no sense?
 
 use crate::support::{Said, experiment, said, said_until, skip};
 use overlock_bench::workload::Profile;
@@ -10,19 +9,13 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 
-/// A run of the laboratory, as short as possible.
-fn lab(engine: &str, more: &[&str]) -> Said {
-    lab_for("0.02", engine, more)
+/// A simulation, as short as possible.
+fn sim(more: &[&str]) -> Said {
+    lab_for("0.02", "sim", more)
 }
 
 fn lab_for(seconds: &str, engine: &str, more: &[&str]) -> Said {
     said(&[&["bench", "--in", engine, "--seconds", seconds], more].concat())
-}
-
-/// A short run on threads, or a longer one if it does not show what is `wanted`: on a busy machine
-/// a thread can be without a processor for all of a short one.
-fn lab_until(more: &[&str], wanted: impl Fn(&Said) -> bool) -> Said {
-    said_until(&["0.02", "0.1", "0.5", "2.5"], |time| lab_for(time, "parked", more), wanted)
 }
 
 /// Returns whether KVM works; if not, reports why, past the test harness's capture.
@@ -93,8 +86,8 @@ fn measures_and_records(engine: &str) {
 }
 
 #[test]
-fn threads_measure_and_record() {
-    measures_and_records("parked");
+fn simulations_measure_and_record() {
+    measures_and_records("sim");
 }
 
 #[test]
@@ -107,8 +100,7 @@ fn kvm_measures_and_records() {
 #[test]
 fn policies_are_measured_against_none_and_explained() {
     let more = ["--policies", "oracle", "--workload", "ebizzy", "--pcpus", "1", "--cpus", "3"];
-    let yields = |said: &Said| said.stdout.contains("directed:true-holder");
-    let json = lab_until(&[&more[..], &["--runs", "1", "--explain", "--json"]].concat(), yields);
+    let json = sim(&[&more[..], &["--runs", "1", "--explain", "--json"]].concat());
     let points = json.records("point");
     let of = |policy: &str| {
         let mut points = points.iter().filter(|p| p["policy"] == policy && p["cpus"] == 3);
@@ -127,8 +119,7 @@ fn policies_are_measured_against_none_and_explained() {
     for part in parts {
         assert!(sentences.contains(part), "'{part}' is not in {sentences}");
     }
-    let yields = |said: &Said| said.stdout.contains("directed: true-holder ");
-    let tables = lab_until(&[&more[..], &["--runs", "1", "--explain"]].concat(), yields);
+    let tables = sim(&[&more[..], &["--runs", "1", "--explain"]].concat());
     assert_eq!(tables.code, Some(0), "{tables:?}");
     let parts = [
         "native-ticket, oracle",
@@ -146,7 +137,7 @@ fn policies_are_measured_against_none_and_explained() {
 fn the_timer_is_read_under_every_rule() {
     let more = ["--workload", "pmtimer", "--pcpus", "1", "--cpus", "2", "--runs", "1", "--json"];
     let has_read = |point: &Value| point["timer_read_ns"]["median"].as_f64() > Some(0.0);
-    let said = lab_until(&more, |said| said.records("point").iter().all(has_read));
+    let said = sim(&more);
     let points = said.records("point");
     let rules: BTreeSet<&str> = points.iter().map(|p| p["timer"].as_str().unwrap()).collect();
     assert_eq!(rules, BTreeSet::from(["mutex", "published", "refresh", "clamped", "lock-free"]));
@@ -163,7 +154,7 @@ fn the_timer_is_read_under_every_rule() {
 fn contention_chooses_the_work_and_the_check_judges() {
     let factors = "locks = ['ticket', 'hand-over']\ncpus = [1, 3]\ncontention = [0.5, 1.0]";
     let (_folder, shares) = experiment(factors, "pcpus = 1\nruns = 1");
-    let asked = lab("parked", &[&shares, "--json"]);
+    let asked = sim(&[&shares, "--json"]);
     let points = asked.records("point");
     let think = |share: f64| {
         let mut points = points.iter().filter(|p| p["contention"] == share);
@@ -175,7 +166,7 @@ fn contention_chooses_the_work_and_the_check_judges() {
     assert!((think(0.5) - 2.0 * think(1.0)).abs() <= 2000.0 && think(1.0) > 0.0, "{asked:?}");
 
     let more = ["--locks", "ticket,hand-over", "--pcpus", "1", "--cpus", "3", "--runs", "1"];
-    let judged = lab("parked", &[&more[..], &["--check", "--json"]].concat());
+    let judged = sim(&[&more[..], &["--check", "--json"]].concat());
     let checks = judged.records("check");
     let bounds: Vec<&str> = checks.iter().map(|check| check["bound"].as_str().unwrap()).collect();
     assert_eq!(bounds, ["throughput over hand-over"], "{judged:?}");
@@ -183,7 +174,7 @@ fn contention_chooses_the_work_and_the_check_judges() {
     assert_eq!(judged.code, Some(i32::from(missed)), "{judged:?}");
 
     let alone = ["--locks", "hybrid", "--pcpus", "1", "--cpus", "1", "--runs", "1", "--check"];
-    lab("parked", &alone).ends(2, "--check found nothing to judge");
+    sim(&alone).ends(2, "--check found nothing to judge");
 }
 
 #[test]
@@ -195,7 +186,7 @@ fn an_experiment_that_can_not_run_is_refused() {
         (&format!("{factors}\ntimers = ['sundial']"), "", "mine.toml:7: "),
     ] {
         let (_folder, path) = experiment(factors, host);
-        said(&["bench", "--in", "parked", &path]).ends(2, sentence);
+        said(&["bench", "--in", "sim", &path]).ends(2, sentence);
     }
 }
 
@@ -216,7 +207,7 @@ fn a_spinner_that_reports_nothing_is_sampled() {
     let asked = |sample_ns: u32| {
         let host = "pause_window_ns = 0\npcpus = 1\nseconds = 0.1\nruns = 1";
         let (_folder, path) = experiment(factors, &format!("{host}\nsample_ns = {sample_ns}"));
-        let said = said(&["bench", "--in", "parked", &path, "--json"]);
+        let said = said(&["bench", "--in", "sim", &path, "--json"]);
         let points = said.records("point");
         let mut points = points.iter().filter(|p| p["policy"] == "round-robin" && p["cpus"] == 3);
         let point = points.next().unwrap_or_else(|| panic!("no such point in {said:?}"));
@@ -232,7 +223,7 @@ fn a_spinner_that_reports_nothing_is_sampled() {
 fn more_pcpus_than_cpus_are_refused() {
     let cpus = std::thread::available_parallelism().unwrap().get();
     let more = (cpus + 1).to_string();
-    let refused = lab("parked", &["--pcpus", &more, "--cpus", &more, "--json"]);
+    let refused = sim(&["--pcpus", &more, "--cpus", &more, "--json"]);
     refused.ends(2, &format!("use --pcpus {cpus}, or simulate such a host by --in sim:HOST"));
     assert!(refused.records("point").is_empty(), "{refused:?}");
 }
@@ -240,7 +231,7 @@ fn more_pcpus_than_cpus_are_refused() {
 #[test]
 fn an_experiment_file_runs_and_its_published_figures_stand_beside_ours() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/micro.toml");
-    let json = lab("parked", &[file, "--runs", "1", "--json"]);
+    let json = sim(&[file, "--runs", "1", "--json"]);
     assert_eq!(json.code, Some(0), "{json:?}");
     let points = json.records("point");
     assert_eq!(points.len(), 12, "three locks, two numbers of vCPUs, two lengths");
@@ -251,5 +242,5 @@ fn an_experiment_file_runs_and_its_published_figures_stand_beside_ours() {
     let folder = tempfile::tempdir().unwrap();
     let wrong = folder.path().join("wrong.toml");
     fs::write(&wrong, "about = 1").unwrap();
-    lab("parked", &[wrong.to_str().unwrap()]).ends(2, "wrong.toml:1: ");
+    sim(&[wrong.to_str().unwrap()]).ends(2, "wrong.toml:1: ");
 }

@@ -66,8 +66,7 @@ const OF_NATIVE: Bound = ("throughput over native-ticket", AtLeast, 10.0);
 const HALF: Bound = ("throughput over 1x", AtLeast, 0.8);
 const OF_ROBIN: Bound = ("throughput over round-robin", AtLeast, 1.0);
 const OF_ORACLE: Bound = ("throughput over oracle", AtLeast, 0.9);
-// The lock-free read of the PM timer; over a mutex only where a read is not an exit.
-const OF_MUTEX: Bound = ("reads of the timer over mutex", AtLeast, 3.0);
+// The lock-free read of the PM timer.
 const OF_REFRESH: Bound = ("reads of the timer over refresh", AtLeast, 1.0);
 
 /// Judges all rows that a bound is about.
@@ -272,9 +271,6 @@ fn of_vcpus(point: &Point) -> Vec<Check> {
         _ => {}
     }
     if point.timer.as_deref() == Some("lock-free") && over > 1.0 {
-        if point.world == "parked" {
-            checks.extend(of(OF_MUTEX, point.of_mutex));
-        }
         checks.extend(of(OF_REFRESH, point.of_refresh));
     }
     checks

@@ -145,9 +145,9 @@ const KINDS: &[Kind] = &[
             "published_effect",
             "ours_effect",
             "less_is_better",
-            "seq_cst",
-            "over.seq_cst",
             "world",
+            "ours_absolute",
+            "rounds",
         ],
         fields: PUBLISHED,
     },
@@ -225,6 +225,10 @@ const PUBLISHED: &[Field] = fields! {
     "beside" "our lock" Plain "the figure of the lock of ours that stands beside";
     "our_lock" "which" Plain "the lock of ours that stands beside";
     "source" "source" Plain "where it was published";
+    "our_ratio" "over theirs" Plain "the throughput of that lock over the published one's";
+    "ours_holds" "holds" Plain "whether it is at least as good";
+    "basis" "basis" Plain "whether the figure is predicted, fitted or repeated";
+    "ours_ends" "ends" Plain "the lowest and the highest round";
     "direction" "direction" Plain "whether both are more, less or as much";
     "size" "size" Plain "whether the effects are within a quarter of each other";
     "over.lock" "over" Plain "the base: its lock";

@@ -49,8 +49,6 @@ fields! {
         pause_window_ns: Option<u64>,
         sample_ns: Option<u64>,
         grace_ns: Option<u64>,
-        /// Whether each read-modify-write was charged as a sequentially consistent one.
-        seq_cst: bool,
     }
     "always" {
         seconds: f64,

@@ -49,7 +49,6 @@ impl Ratios {
         let (name, policy, timer, cpus) = key(point);
         let same = |other: &Point, name: &str, policy: &str, cpus| {
             (&*other.lock, &*other.policy, &other.timer, other.cpus) == (name, policy, &timer, cpus)
-                && other.seq_cst == point.seq_cst
         };
         let under = |policy: &str| find(&|other| same(other, &name, policy, cpus));
         let with_timer = |rule: PmTimerRule| {

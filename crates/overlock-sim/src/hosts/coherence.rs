@@ -30,7 +30,6 @@ use overlock_results::Rng;
 /// The owner of a line that no pCPU owns.
 const NOBODY: u32 = u32::MAX;
 
-/// Which pCPUs have a line.
 #[derive(Clone, Debug)]
 struct Copies {
     /// The pCPU that wrote it last, or read it first.
@@ -151,7 +150,6 @@ impl Lines {
         Self { distances, costs, jitter_percent, index, lines, last, transfers: 0 }
     }
 
-    /// The line of this address.
     #[inline]
     pub(crate) fn find(&mut self, address: usize) -> LineId {
         let number = address >> 6;

@@ -145,8 +145,6 @@ pub(crate) struct HostMachine<'run> {
     pub(crate) shared: &'run dyn Any,
     /// Reads the PM timer, on a vCPU.
     pub(crate) pm_timer: &'run dyn Fn() -> u32,
-    /// Whether each read-modify-write costs as much as a sequentially consistent one.
-    pub(crate) seq_cst: bool,
     cancel: Option<&'run AtomicBool>,
     /// How many events have been planned when the run is next checked for an early end.
     next_look: u64,
@@ -225,7 +223,6 @@ impl<'run> HostMachine<'run> {
             accesses: 0,
             shared,
             pm_timer,
-            seq_cst: false,
             cancel: config.cancel,
             next_look: LOOK_EVERY_EVENTS,
             scheduler,
@@ -376,7 +373,7 @@ impl<'run> HostMachine<'run> {
     #[inline]
     pub(crate) fn perform(&mut self, touch: &Touch, line: LineId, later: Option<u64>) -> u64 {
         let own = self.lines.own_ns(touch.access);
-        let order_ns = self.order_ns(touch.access, touch.order);
+        let order_ns = self.order_ns(touch.order);
         let version = self.lines.version(line);
         let state = self.cpu();
         let began = state.at;
@@ -398,11 +395,8 @@ impl<'run> HostMachine<'run> {
 
     /// The cost of an access's ordering.
     #[inline]
-    pub(crate) fn order_ns(&self, access: Access, order: Ordering) -> u64 {
+    pub(crate) fn order_ns(&self, order: Ordering) -> u64 {
         let Ns { acquire, release, full, .. } = self.costs;
-        if self.seq_cst && access == Access::ReadModifyWrite {
-            return full;
-        }
         match order {
             Ordering::Acquire => acquire,
             Ordering::Release => release,
@@ -414,7 +408,7 @@ impl<'run> HostMachine<'run> {
 
     /// Performs a fence of the current vCPU.
     pub(crate) fn fence(&mut self, order: Ordering) {
-        let ns = self.order_ns(Access::Load, order);
+        let ns = self.order_ns(order);
         self.cpu().at += ns;
     }
 

@@ -148,7 +148,6 @@ impl Verbs for Simulated {
     type Word = Timed<u32>;
     type Aware = OnHost<true>;
     type Native = OnHost<false>;
-    type Ordered = OnHost<true>;
 
     fn memory(layout: Layout) -> Option<NonNull<u8>> {
         memory::take(layout)

@@ -2,16 +2,14 @@
 //! The engine: it runs experiments of `overlock-bench` on a simulated host.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use overlock_bench::workload::{self, Profile};
-use overlock_bench::{Config, Engine, Failed, Hint, Job, Outcome, Program, Vcpu, World};
+use overlock_bench::{Config, Engine, Failed, Hint, Job, Outcome, Program, Vcpu, World, Yields};
 use overlock_results::locks::Lock;
 use overlock_results::{Run, Task};
-use overlock_vcpu::host::sched::yield_to::{NAMES, Tally};
-use serde::{Serialize, Serializer};
+use overlock_vcpu::host::sched::yield_to::NAMES;
 
 use super::Error;
 use super::host_profile::HostProfile;
@@ -45,9 +43,6 @@ pub struct Setup {
     pub host: HostProfile,
     /// The seed of all randomness.
     pub seed: u64,
-    /// Whether each read-modify-write costs as much as a sequentially consistent one, which shows
-    /// what the locks' weaker orderings are worth on the host.
-    pub seq_cst: bool,
     pub more: More,
 }
 
@@ -89,7 +84,7 @@ impl Setup {
         &self,
         config: &Config,
         program: &P,
-    ) -> Result<(Outcome<Yields>, Counts), Error> {
+    ) -> Result<(Outcome, Counts), Error> {
         self.during(|simulation| simulation.run(config, program))
     }
 
@@ -104,26 +99,6 @@ impl Setup {
     }
 }
 
-/// What the yield policy of a run did, and why.
-#[derive(Clone, Debug, Default)]
-pub struct Yields(pub Tally);
-
-impl overlock_bench::Yields for Yields {
-    fn codes(&self) -> BTreeMap<String, u64> {
-        self.0.reasons().map(|(kind, why, count)| (format!("{kind}:{why}"), count)).collect()
-    }
-
-    fn hits(&self) -> u64 {
-        self.0.hits()
-    }
-}
-
-impl Serialize for Yields {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        overlock_bench::Yields::codes(self).serialize(serializer)
-    }
-}
-
 /// The engine on a host. [`Setup::run`] makes one for each run.
 #[derive(Debug)]
 pub struct Simulation<'a> {
@@ -134,7 +109,6 @@ pub struct Simulation<'a> {
 impl Engine for Simulation<'_> {
     type Verbs = Simulated;
     type Error = Error;
-    type Yields = Yields;
     const NAME: &'static str = "sim";
 
     fn availability() -> Result<(), Error> {
@@ -145,18 +119,13 @@ impl Engine for Simulation<'_> {
         Some(self.setup.host.wake_ns())
     }
 
-    fn run<P: Program<Simulated>>(
-        &self,
-        config: &Config,
-        program: &P,
-    ) -> Result<Outcome<Yields>, Error> {
+    fn run<P: Program<Simulated>>(&self, config: &Config, program: &P) -> Result<Outcome, Error> {
         config.check()?;
         let (timer, tables) = (Timer::new(config.pm_timer), Tables::new(config.vcpus));
         let (guest, read) = (Hosted(program), || timer.count());
-        let Setup { host, seed, seq_cst, more } = self.setup;
+        let Setup { host, seed, more } = self.setup;
         let mut machine =
             HostMachine::new(host, *seed, config, &guest, &tables, &read, more.scheduler)?;
-        machine.seq_cst = *seq_cst;
         let ran = calls::enter(&mut machine);
         if let Err((vcpu, message)) = ran {
             return Err(Error::Panicked { vcpu, message });
@@ -169,7 +138,7 @@ impl Engine for Simulation<'_> {
         self.counts.borrow_mut().add(machine.counts());
         let ended_ns = machine.stop_at;
         let ran = Duration::from_nanos(ended_ns);
-        Ok(Outcome { ran, ended_ns, vcpus, yields: Yields(yields) })
+        Ok(Outcome { ran, ended_ns, vcpus, yields: Yields::of(yields.reasons(), yields.hits()) })
     }
 }
 
@@ -237,12 +206,10 @@ impl World for Simulator {
     }
 
     fn run(&self, job: &Job, cancel: &AtomicBool) -> Result<Run, Failed> {
-        let setup = Setup {
-            host: self.host.clone(),
-            seed: job.seed,
-            seq_cst: job.seq_cst,
-            more: self.more,
-        };
+        let mut setup = Setup { host: self.host.clone(), seed: job.seed, more: self.more };
+        if job.host.slow_wake_ns > 0 {
+            setup.host.costs.wake.ns = job.host.slow_wake_ns;
+        }
         let lock = job.resolved()?;
         let config = job.config(&lock, cancel);
         let ran = match job.shape.task {

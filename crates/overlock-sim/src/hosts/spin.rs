@@ -31,7 +31,6 @@ const CLOCKLESS: u32 = 64;
 /// A load that is all that a round does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Only {
-    /// The address that it loads.
     pub(crate) word: usize,
     pub(crate) order_ns: u64,
     pub(crate) done: u64,

@@ -19,7 +19,6 @@ pub struct Topology {
     pub threads: u32,
 }
 
-/// The distance between two pCPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Distance {
     Same,

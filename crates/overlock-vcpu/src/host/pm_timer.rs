@@ -33,8 +33,6 @@
 //! - X. Song 2010 (see [`read::Published`]); I. Mammedov, "Reinvent BQL-free PIO/MMIO", QEMU 10.2.
 
 mod event;
-#[cfg(feature = "vm-device")]
-mod pio;
 pub mod read;
 mod registers;
 mod state;
@@ -42,8 +40,6 @@ mod ticks;
 mod timer;
 
 pub use event::{NoSci, SciLine, TMR};
-#[cfg(feature = "vm-device")]
-pub use pio::PmPorts;
 pub use state::{State, StateError};
 pub use ticks::{FREQUENCY_HZ, Width, start_of, ticks};
 pub use timer::{Clock, PmTimer};

@@ -35,10 +35,9 @@
 //! takes. An exit that takes more than a quarter of a slice is not charged to the next one.
 //!
 //! # Lookups
-//! No event examines all pCPUs. The idle ones are a set of bits (`pcpus.rs`); the heads of the
-//! queues are in a tournament (`tournament.rs`), and so are the owners (`owners.rs`), for each
-//! weight in use. A policy may examine every vCPU, but only those that it asks for are judged. Only
-//! vCPUs that are restricted to some pCPUs ([`Scheduler::set_affinity`]) are compared one by one.
+//! An event examines each pCPU at most a few times, its owner and the head of its queue. A policy may examine every vCPU, but only those that it asks
+//! for are judged. Only vCPUs that are restricted to some pCPUs ([`Scheduler::set_affinity`]) are
+//! compared one by one.
 //!
 //! # Invariants
 //! - S1: a vCPU owns at most one pCPU; a queued vCPU is in exactly one queue.
@@ -50,14 +49,12 @@
 //!   waits, each of the others runs only until it is ahead by that much.
 //! - S5: a vCPU in a critical section outstays its slice, or a woken vCPU that would preempt it, by
 //!   at most [`Config::grace`], once per slice, and pays for it in virtual time.
-//! - S6: the indices agree with a scan of all CPUs (`scan.rs`, a test).
 //!
 //! # Sources
 //! Virtual time is that of weighted fair queueing and Linux's CFS, the bound on boosts that of its
 //! `wakeup_preempt_entity` test for buddies; the grace is Linux's rseq slice extension (T.
 //! Gleixner, 2025) given to a vCPU. All of it is written afresh.
 
-mod affinity;
 mod check;
 mod choose;
 mod config;
@@ -65,16 +62,11 @@ mod error;
 mod event;
 mod handle;
 mod judge;
-mod owners;
-mod pcpus;
 mod place;
 mod queue;
-#[cfg(test)]
-mod scan;
 mod scheduler;
 mod share;
 mod spin;
-mod tournament;
 mod vcpu;
 pub mod yield_to;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a configuration means to the engines of this crate, and which they refuse.
+//! What a configuration means to the engine, and which it refuses.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::lab::Error;
 
 /// The shortest slice, and the shortest time between two samples: about three times what an exit
 /// and an entry of a vCPU take on the machine where it was found (16 to 18 µs, KVM itself nested).
-/// Where they take longer, vCPUs keep their processors until they have run (H6 in `host.rs`).
+/// Where they take longer, vCPUs keep their processors until they have run (H5 in `host.rs`).
 const SHORTEST: Duration = Duration::from_micros(50);
 
 /// Translates the configuration for the scheduler.

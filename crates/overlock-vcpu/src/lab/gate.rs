@@ -6,8 +6,7 @@
 //! | 0 | shut |
 //! | 1 | open; the next [`Gate::pass`] shuts it and goes through |
 //!
-//! It is a futex and nothing else (that of the platform of threads), so that a signal handler can
-//! wait here: no allocation, no lock.
+//! It is a futex: that of the platform of threads.
 
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Release};
 

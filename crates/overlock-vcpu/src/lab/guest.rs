@@ -2,7 +2,5 @@
 //! The guest's side: what a program sees, and what it shares with its host.
 
 pub(crate) mod abi;
-pub(crate) mod call;
-pub(crate) mod cells;
-pub(crate) mod door;
 pub(crate) mod platform;
+pub(crate) mod ports;

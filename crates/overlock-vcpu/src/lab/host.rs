@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The host that both engines share. It owns the scheduler and tells vCPU threads when to run.
+//! The host. It owns the scheduler and tells vCPU threads when to run.
 //!
 //! Each vCPU has its own thread, which enters the guest only while the vCPU owns a processor. Every
 //! way out of the guest ends in [`Host::exit`], which tells the scheduler, carries out its decision
@@ -25,10 +25,9 @@
 //!   whose signal comes after that end and can come too late as well.
 //! - H3: no thread sleeps or makes a slow system call with the state locked; wakes and signals are
 //!   collected and sent afterwards.
-//! - H4: `exit` does not allocate: the threads engine calls it from a signal handler.
-//! - H5: while a vCPU is queued, every owner's timer is set to the end of its slice, or a later one
-//!   by H6.
-//! - H6: a vCPU that is brought out of the guest loses its processor only if it has run there since
+//! - H4: while a vCPU is queued, every owner's timer is set to the end of its slice, or a later one
+//!   by H5.
+//! - H5: a vCPU that is brought out of the guest loses its processor only if it has run there since
 //!   it got it. So every turn makes some progress, however slow the way into the guest is.
 
 mod accounts;
@@ -50,33 +49,32 @@ use self::pm_timer::Timer;
 use self::state::{Errands, Exit, Next, Post, State, Step, Vcpus};
 use self::turn::Turn;
 use crate::lab::error::Error;
-use crate::lab::guest::abi::VcpuRecord;
+use crate::lab::guest::abi::{Call, VcpuRecord};
 use crate::lab::maps::Code;
+use crate::lab::signal;
 use crate::lab::slice_timer::SliceTimer;
 
-/// The host of one run.
 #[derive(Debug)]
 pub(crate) struct Host<'run> {
     pub(crate) vcpus: Vcpus<'run>,
     pub(crate) clock: Clock,
     /// The shortest way into the guest and out again, by a call, in nanoseconds.
     pub(crate) shortest_visit_ns: AtomicU64,
-    signal: i32,
     /// The system's CPU for each processor; empty if there are too few.
     cpus: Vec<usize>,
+    /// How long a halt lasts at least after the vCPU has got a processor: for slow wake-ups.
+    slow_wake_ns: u64,
     pm_timer: Timer,
     state: Mutex<State>,
     supervisor: Condvar,
 }
 
 impl<'run> Host<'run> {
-    /// Makes a host for the vCPUs of `records`, whose threads leave the guest when they get
-    /// `signal`.
+    /// Makes a host for the vCPUs of `records`.
     pub(crate) fn new(
         config: &Config,
         records: &'run [VcpuRecord],
         code: &'run Code,
-        signal: i32,
     ) -> Result<Self, Error> {
         let policy = yield_to::by_name(config.policy, config.vcpus).ok_or_else(|| {
             let (policy, known) = (config.policy, yield_to::NAMES.join(", "));
@@ -88,8 +86,8 @@ impl<'run> Host<'run> {
             vcpus: Vcpus::new(records, code),
             clock: records[0].shared().clock,
             shortest_visit_ns: AtomicU64::new(u64::MAX),
-            signal,
             cpus: cpus(config.pcpus as usize),
+            slow_wake_ns: config.slow_wake.as_nanos() as u64,
             pm_timer: Timer::new(config.pm_timer, records[0].shared().clock),
             state: Mutex::new(State::new(config, scheduler)),
             supervisor: Condvar::new(),
@@ -129,6 +127,7 @@ impl<'run> Host<'run> {
             exit = Exit::Ended(Err(error));
         }
         post.evict.store(false, Relaxed);
+        let halts = matches!(exit, Exit::Call(Call::Halt, _));
         let mut step = self.turn_of(vcpu, |turn| turn.out(vcpu, exit), || post.delay.out());
         let waits = matches!(step, Step::Wait(_));
         loop {
@@ -137,6 +136,10 @@ impl<'run> Host<'run> {
                     if waits {
                         let granted = post.granted.load(Relaxed);
                         post.delay.back(self.clock.now_ns().saturating_sub(granted));
+                        let until = granted.saturating_add(self.slow_wake_ns);
+                        while halts && self.clock.now_ns() < until {
+                            std::hint::spin_loop();
+                        }
                     }
                     self.set_timer(post);
                     return next;
@@ -156,7 +159,7 @@ impl<'run> Host<'run> {
         let thread = unsafe { libc::gettid() };
         post.thread.store(thread, Relaxed);
         post.delay.begin(thread);
-        let timer = SliceTimer::for_this_thread(self.signal)?;
+        let timer = SliceTimer::for_this_thread()?;
         post.timer.get_or_init(|| timer);
         Ok(())
     }
@@ -248,10 +251,10 @@ impl<'run> Host<'run> {
             post.evict.store(true, Relaxed);
             let thread = post.thread.load(Relaxed);
             if thread != 0 {
-                // SAFETY: sends a signal for which every engine has installed a handler. A thread
-                // that has ended is not found, and a thread that took its number ignores the
-                // signal.
-                unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, self.signal) };
+                let number = signal::number();
+                // SAFETY: sends a signal for which the engine has installed a handler. A thread that
+                // has ended is not found, and a thread that took its number ignores the signal.
+                unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, number) };
             }
         }
         for at in errands.arm.iter() {

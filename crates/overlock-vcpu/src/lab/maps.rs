@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The mappings of this process: `/proc/self/maps`.
 //!
-//! A guest on KVM gets all of them, at the same addresses; both engines use the list to recognise
+//! A guest on KVM gets all of them, at the same addresses; the engine uses the list to recognise
 //! code.
 //!
 //! The list is taken when a run starts. Memory that the process maps later is unknown to that guest
@@ -17,11 +17,8 @@ use crate::lab::Error;
 pub(crate) struct Region {
     /// First address, in the process and in the guest alike.
     pub(crate) start: u64,
-    /// First address behind the region.
     pub(crate) end: u64,
-    /// Whether the guest may write.
     pub(crate) writable: bool,
-    /// Whether the guest may execute.
     pub(crate) executable: bool,
 }
 

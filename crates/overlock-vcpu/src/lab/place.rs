@@ -23,8 +23,8 @@ const CALLERS: usize = 12;
 /// How many return addresses are looked up: a panic alone has half a dozen.
 const CALLERS_READ: usize = 32;
 
-/// Where every vCPU begins: [`begin`](crate::lab::guest::door::begin), which calls the program.
-const PROGRAM_BEGINS: &str = "crate::lab::guest::door::begin";
+/// Where every vCPU begins: [`begin`](crate::lab::guest::ports::begin), which calls the program.
+const PROGRAM_BEGINS: &str = "overlock_vcpu::lab::guest::ports::begin";
 
 impl Place {
     /// Finds the place at `address`, with the callers whose return addresses lie in `stack`.
@@ -155,7 +155,7 @@ mod tests {
     fn a_name_loses_its_type_arguments() {
         for (name, short) in [
             ("app::f", "app::f"),
-            ("begin<Calls, Mix<Hybrid<Guest<Calls, true>, Locks>>>", "begin"),
+            ("begin<Mix<Hybrid<Guest<true>, Locks>>>", "begin"),
             ("{closure#0}<Mix<L>>::inner<T>", "{closure#0}::inner"),
             ("app::f::<u8>", "app::f"),
             (

@@ -9,7 +9,7 @@
 use std::io;
 use std::ptr;
 
-use crate::lab::Error;
+use crate::lab::{Error, signal};
 
 /// A timer of the thread that made it.
 #[derive(Debug)]
@@ -22,15 +22,15 @@ unsafe impl Send for SliceTimer {}
 unsafe impl Sync for SliceTimer {}
 
 impl SliceTimer {
-    /// Makes a timer that sends `signal` to this thread.
+    /// Makes a timer that sends this thread the signal to leave the guest.
     ///
     /// # Errors
     /// When the system has no timer left.
-    pub(crate) fn for_this_thread(signal: i32) -> Result<Self, Error> {
+    pub(crate) fn for_this_thread() -> Result<Self, Error> {
         // SAFETY: all-zero is a valid `sigevent`; the fields that matter are set next.
         let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
         event.sigev_notify = libc::SIGEV_THREAD_ID;
-        event.sigev_signo = signal;
+        event.sigev_signo = signal::number();
         // SAFETY: takes no arguments and cannot fail.
         event.sigev_notify_thread_id = unsafe { libc::gettid() };
         let mut timer = ptr::null_mut();

@@ -1,53 +1,42 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The laboratory as two worlds: vCPUs of `/dev/kvm`, and threads that a signal parks.
+//! The laboratory as a world.
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use overlock_bench::vcpus::{MoreLocks, NoMore};
-use overlock_bench::{Failed, Job, World, workload};
+use overlock_bench::{Engine as _, Failed, Job, World, workload};
 use overlock_results::Run;
 use overlock_results::locks::Lock;
 
-use crate::lab::engine::Engine;
 use crate::lab::host::allowed_cpus;
-use crate::lab::{Error, KvmEngine, POLICIES, ThreadsEngine};
+use crate::lab::{Error, KvmEngine, POLICIES};
 
 /// How many processors vCPUs share by default: two are enough for every effect.
 const PCPUS: u32 = 2;
 
-/// An engine as a world, with the locks `M` that another program brings.
-#[derive(Clone, Copy, Debug)]
-pub struct Laboratory<E, M = NoMore> {
-    engine: E,
-    about: &'static str,
-    more: PhantomData<M>,
-}
+/// The laboratory, with the locks `M` that another program brings.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Laboratory<M = NoMore>(PhantomData<M>);
 
-impl<M> Laboratory<KvmEngine, M> {
-    #[must_use]
-    pub const fn kvm() -> Self {
-        let about = "vCPUs of /dev/kvm, under our scheduler";
-        Self { engine: KvmEngine, about, more: PhantomData }
+impl<M: MoreLocks> Laboratory<M> {
+    /// Opens the laboratory.
+    ///
+    /// # Errors
+    /// Why it does not exist on this machine.
+    pub fn open() -> Result<Self, Error> {
+        KvmEngine::availability()?;
+        Ok(Self(PhantomData))
     }
 }
 
-impl<M> Laboratory<ThreadsEngine, M> {
-    /// Threads in the place of vCPUs.
-    #[must_use]
-    pub const fn parked() -> Self {
-        let about = "threads as vCPUs, under our scheduler";
-        Self { engine: ThreadsEngine, about, more: PhantomData }
-    }
-}
-
-impl<E: Engine, M: MoreLocks> World for Laboratory<E, M> {
+impl<M: MoreLocks> World for Laboratory<M> {
     fn name(&self) -> &'static str {
-        E::NAME
+        KvmEngine::NAME
     }
 
     fn about(&self) -> String {
-        self.about.into()
+        "vCPUs of /dev/kvm, under our scheduler".into()
     }
 
     fn is_real(&self) -> bool {
@@ -70,7 +59,7 @@ impl<E: Engine, M: MoreLocks> World for Laboratory<E, M> {
     fn run(&self, job: &Job, cancel: &AtomicBool) -> Result<Run, Failed> {
         let lock = job.resolved()?;
         let config = job.config(&lock, cancel);
-        match workload::run_with::<E, M>(&self.engine, &config, &job.profile, lock.built) {
+        match workload::run_with::<_, M>(&KvmEngine, &config, &job.profile, lock.built) {
             Ok(_) if cancel.load(Relaxed) => Err(Failed::Cancelled),
             Ok(run) => Ok(run),
             Err(error @ (Error::Fault { .. } | Error::Panicked { .. } | Error::Runaway { .. })) => {
@@ -91,10 +80,6 @@ fn check(job: &Job) -> Result<(), overlock_results::Error> {
     }
     if job.host.guest_vcpus != 0 {
         let what = "real vCPUs are one guest; only a simulation has several: --in sim";
-        return Err(overlock_results::Error(what.into()));
-    }
-    if job.seq_cst {
-        let what = "only a simulated host can charge for sequential consistency: --in sim";
         return Err(overlock_results::Error(what.into()));
     }
     job.check_virtual(&POLICIES, false)

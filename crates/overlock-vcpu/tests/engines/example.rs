@@ -7,13 +7,11 @@ mod vmm;
 
 use std::time::Instant;
 
-use overlock_vcpu::lab::KvmEngine;
-
 use crate::support;
 
 #[test]
 fn vcpus_that_share_pcpus_all_finish_and_never_run_on_more() {
-    if !support::available::<KvmEngine>("the example of a VMM") {
+    if !support::available("the example of a VMM") {
         return;
     }
     for (vcpus, pcpus) in [(1, 1), (3, 1), (3, 2)] {

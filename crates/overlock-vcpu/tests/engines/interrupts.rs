@@ -5,9 +5,10 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 use crate::support::config;
-use overlock_vcpu::lab::{Engine, Program, Vcpu, Verbs};
+use overlock_bench::Engine as _;
+use overlock_vcpu::lab::{KvmEngine, Ports, Program, Vcpu};
 
-crate::on_both_engines!(
+crate::on_kvm!(
     a_spinning_vcpu_gets_each_interrupt_once,
     an_interrupt_ends_a_halt,
     interrupts_and_preemption_mix,
@@ -50,8 +51,8 @@ fn compute(steps: u64) -> f64 {
 
 const STEPS: u64 = 20_000;
 
-impl<W: Verbs<Word = AtomicU32>> Program<W> for Ring {
-    fn run(&self, vcpu: Vcpu<W>) {
+impl Program<Ports> for Ring {
+    fn run(&self, vcpu: Vcpu<Ports>) {
         let word = AtomicU32::new(0);
         if vcpu.number() != 0 {
             let expected = compute(STEPS);
@@ -75,7 +76,7 @@ impl<W: Verbs<Word = AtomicU32>> Program<W> for Ring {
         }
     }
 
-    fn interrupt(&self, vcpu: Vcpu<W>, number: u32) {
+    fn interrupt(&self, vcpu: Vcpu<Ports>, number: u32) {
         // Leaves other values in the registers that the interrupted computation uses.
         black_box(compute(10) + f64::from(number));
         self.numbers.fetch_or(1 << number, Relaxed);
@@ -83,8 +84,8 @@ impl<W: Verbs<Word = AtomicU32>> Program<W> for Ring {
     }
 }
 
-fn check<E: Engine>(ring: Ring, vcpus: u32, pcpus: u32) {
-    let outcome = E::default().run(&config(vcpus, pcpus), &ring).unwrap();
+fn check(ring: Ring, vcpus: u32, pcpus: u32) {
+    let outcome = KvmEngine.run(&config(vcpus, pcpus), &ring).unwrap();
     for vcpu in 1..vcpus as usize {
         assert_eq!(ring.answers[vcpu].load(Relaxed), ring.sent, "vCPU {vcpu}: {outcome:?}");
         assert_eq!(ring.sum[vcpu].load(Relaxed), 0, "vCPU {vcpu}'s registers changed");
@@ -93,14 +94,14 @@ fn check<E: Engine>(ring: Ring, vcpus: u32, pcpus: u32) {
     assert_eq!(outcome.vcpus[0].interrupts, ring.sent * u64::from(vcpus - 1));
 }
 
-fn a_spinning_vcpu_gets_each_interrupt_once<E: Engine>() {
-    check::<E>(Ring::new(300, false), 2, 2);
+fn a_spinning_vcpu_gets_each_interrupt_once() {
+    check(Ring::new(300, false), 2, 2);
 }
 
-fn an_interrupt_ends_a_halt<E: Engine>() {
-    check::<E>(Ring::new(100, true), 2, 2);
+fn an_interrupt_ends_a_halt() {
+    check(Ring::new(100, true), 2, 2);
 }
 
-fn interrupts_and_preemption_mix<E: Engine>() {
-    check::<E>(Ring::new(60, false), 4, 2);
+fn interrupts_and_preemption_mix() {
+    check(Ring::new(60, false), 4, 2);
 }

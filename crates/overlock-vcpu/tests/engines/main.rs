@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The same questions to both engines.
+//! The laboratory: one question per module.
 
 mod example;
 mod failures;

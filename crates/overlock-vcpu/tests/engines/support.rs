@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Code that the tests of the engines share.
+//! Code that the tests of the laboratory share.
 
 use std::io::{Write, stderr};
 use std::time::Duration;
 
-use overlock_vcpu::lab::{Config, Engine, Error, Program, Vcpu, Verbs};
+use overlock_bench::Engine as _;
+use overlock_vcpu::lab::{Config, Error, KvmEngine, Ports, Program, Vcpu};
 
-/// Returns whether `E` exists here; if not, reports why, past the test harness's capture.
-pub(crate) fn available<E: Engine>(test: &str) -> bool {
-    match E::availability() {
+/// Returns whether there is KVM here; if not, reports why, past the test harness's capture.
+pub(crate) fn available(test: &str) -> bool {
+    match KvmEngine::availability() {
         Ok(()) => true,
         Err(reason) => {
             writeln!(stderr(), "SKIPPED {test}: {reason}").expect("stderr");
@@ -17,22 +18,16 @@ pub(crate) fn available<E: Engine>(test: &str) -> bool {
     }
 }
 
-/// Runs each generic test on both engines; on KVM only where it exists.
+/// Makes a test of each function, which runs where there is KVM.
 #[macro_export]
-macro_rules! on_both_engines {
+macro_rules! on_kvm {
     ($($test:ident),* $(,)?) => {
         mod kvm {
             $(#[test]
             fn $test() {
-                if $crate::support::available::<overlock_vcpu::lab::KvmEngine>(stringify!($test)) {
-                    super::$test::<overlock_vcpu::lab::KvmEngine>();
+                if $crate::support::available(stringify!($test)) {
+                    super::$test();
                 }
-            })*
-        }
-        mod threads {
-            $(#[test]
-            fn $test() {
-                super::$test::<overlock_vcpu::lab::ThreadsEngine>();
             })*
         }
     };
@@ -48,13 +43,13 @@ pub(crate) fn config(vcpus: u32, pcpus: u32) -> Config<'static> {
 /// A closure as a program.
 pub(crate) struct Body<F>(pub(crate) F);
 
-impl<W: Verbs, F: Fn(Vcpu<W>) + Sync> Program<W> for Body<F> {
-    fn run(&self, vcpu: Vcpu<W>) {
+impl<F: Fn(Vcpu<Ports>) + Sync> Program<Ports> for Body<F> {
+    fn run(&self, vcpu: Vcpu<Ports>) {
         (self.0)(vcpu);
     }
 }
 
 /// The error of a run that must not succeed.
-pub(crate) fn error<E: Engine>(config: &Config, body: impl Fn(Vcpu<E::Verbs>) + Sync) -> Error {
-    E::default().run(config, &Body(body)).expect_err("the program is broken")
+pub(crate) fn error(config: &Config, body: impl Fn(Vcpu<Ports>) + Sync) -> Error {
+    KvmEngine.run(config, &Body(body)).expect_err("the program is broken")
 }

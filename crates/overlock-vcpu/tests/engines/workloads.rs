@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use crate::until;
-use overlock_results::locks::{COMPARATORS, HAND_OVER, LOCKS};
+use overlock_results::locks::{HAND_OVER, LOCKS};
 use overlock_results::{Losses, Run};
 use overlock_vcpu::lab::workload::{Profile, run};
-use overlock_vcpu::lab::{Config, Engine, Error, PmTimerRule};
+use overlock_vcpu::lab::{Config, Error, KvmEngine, PmTimerRule};
 
-crate::on_both_engines!(
+crate::on_kvm!(
     every_lock_carries_the_micro_workload,
     every_profile_runs,
     shootdowns_are_answered_by_halted_and_preempted_vcpus,
@@ -31,27 +31,27 @@ fn config(vcpus: u32) -> Config<'static> {
     config
 }
 
-fn point<E: Engine>(config: &Config, profile: &str, lock: &str) -> Run {
-    run(&E::default(), config, &Profile::named(profile).unwrap(), lock).unwrap()
+fn point(config: &Config, profile: &str, lock: &str) -> Run {
+    run(&KvmEngine, config, &Profile::named(profile).unwrap(), lock).unwrap()
 }
 
 /// As `point`, for the configured time or for longer: until there is enough in the record.
-fn point_until<E: Engine>(
+fn point_until(
     config: &Config,
     profile: &Profile,
     lock: &str,
     enough: impl Fn(&Run) -> bool,
 ) -> Run {
     let longer = |factor| Config { duration: config.duration * factor, ..*config };
-    until(|factor| run(&E::default(), &longer(factor), profile, lock).unwrap(), enough)
+    until(|factor| run(&KvmEngine, &longer(factor), profile, lock).unwrap(), enough)
 }
 
-fn every_lock_carries_the_micro_workload<E: Engine>() {
-    for lock in LOCKS.into_iter().chain(COMPARATORS) {
+fn every_lock_carries_the_micro_workload() {
+    for lock in LOCKS {
         // Critical sections that are long enough for two vCPUs to meet in, however busy the machine
         // is.
         let profile = Profile { section_ns: 5_000, ..Profile::named("micro").unwrap() };
-        let record = run(&E::default(), &config(4), &profile, lock).unwrap();
+        let record = run(&KvmEngine, &config(4), &profile, lock).unwrap();
         assert!(record.ops_per_s > 0.0 && record.ops_per_cpu.max > 0, "{record:?}");
         assert!((0.0..=1.0 + 1e-9).contains(&record.jain), "{record:?}");
         assert!(record.wait_ns.p50 <= record.wait_ns.p99, "{record:?}");
@@ -60,15 +60,15 @@ fn every_lock_carries_the_micro_workload<E: Engine>() {
     }
 }
 
-fn every_profile_runs<E: Engine>() {
+fn every_profile_runs() {
     for profile in Profile::names() {
-        let record = point::<E>(&config(4), profile, "hybrid");
+        let record = point(&config(4), profile, "hybrid");
         assert!(record.ops_per_s > 0.0, "{record:?}");
         assert!(record.cpu_s_per_s < 4.0, "{record:?}");
     }
 }
 
-fn shootdowns_are_answered_by_halted_and_preempted_vcpus<E: Engine>() {
+fn shootdowns_are_answered_by_halted_and_preempted_vcpus() {
     let mut config = config(6);
     // A lock that only spins needs help to make progress on a third of the processors that it
     // wants.
@@ -78,7 +78,7 @@ fn shootdowns_are_answered_by_halted_and_preempted_vcpus<E: Engine>() {
     for lock in ["hybrid", "native-ticket"] {
         let profile = Profile::named("ebizzy").unwrap();
         let enough = |record: &Run| record.exits["interrupt"] >= 2;
-        let record = point_until::<E>(&config, &profile, lock, enough);
+        let record = point_until(&config, &profile, lock, enough);
         // One exit for each shootdown, however many vCPUs it interrupts.
         assert!(record.exits["interrupt"] >= 2, "{record:?}");
         let shootdowns = record.ops_per_s * record.seconds / 16.0;
@@ -86,36 +86,36 @@ fn shootdowns_are_answered_by_halted_and_preempted_vcpus<E: Engine>() {
     }
 }
 
-fn every_rule_keeps_the_timer_monotone<E: Engine>() {
+fn every_rule_keeps_the_timer_monotone() {
     for rule in PmTimerRule::ALL {
-        let record = point::<E>(&Config { pm_timer: rule, ..config(4) }, "pmtimer", "hybrid");
+        let record = point(&Config { pm_timer: rule, ..config(4) }, "pmtimer", "hybrid");
         assert_eq!(record.timer_backwards, 0, "{rule:?}");
         assert!(record.exits["pm-timer"] > 100, "{record:?}");
         assert!(record.timer_read_ns > 0.0, "{record:?}");
     }
 }
 
-fn locks_that_may_not_wait_do_not_halt<E: Engine>() {
+fn locks_that_may_not_wait_do_not_halt() {
     let profile = Profile::named("micro").unwrap();
     let halts = |record: &Run| record.exits["halt"] > 0;
-    let waiting = point_until::<E>(&config(6), &profile, "ticket", halts);
+    let waiting = point_until(&config(6), &profile, "ticket", halts);
     assert!(waiting.exits["halt"] > 0, "{waiting:?}");
     let off = Config { paravirtual: false, ..config(6) };
-    assert_eq!(point::<E>(&off, "micro", "ticket").exits["halt"], 0);
-    assert_eq!(point::<E>(&config(6), "micro", "native-ticket").exits["halt"], 0);
+    assert_eq!(point(&off, "micro", "ticket").exits["halt"], 0);
+    assert_eq!(point(&config(6), "micro", "native-ticket").exits["halt"], 0);
 }
 
-fn an_acquisition_at_the_first_attempt_is_a_wait_of_no_length<E: Engine>() {
+fn an_acquisition_at_the_first_attempt_is_a_wait_of_no_length() {
     let count = |record: &Run| record.wait_counts.iter().map(|&(_, n)| n).sum::<u64>();
     // A vCPU that is stopped by force may not have counted its last operation, or its last wait.
     let done = |record: &Run| (record.ops_per_s * record.seconds).round() as u64;
-    let alone = point::<E>(&config(1), "micro", "hybrid");
+    let alone = point(&config(1), "micro", "hybrid");
     assert_eq!((alone.longest_stall_ns, alone.spin_s_per_s), (Some(0), 0.0), "{alone:?}");
     assert!(alone.wait_counts.len() == 1 && count(&alone).abs_diff(done(&alone)) <= 1, "{alone:?}");
     // Behind a holder of 50 us, others wait, and all of their waits are timed.
     let profile = Profile { section_ns: 50_000, ..Profile::named("micro").unwrap() };
     let slow = |record: &Run| record.counters.get("lock_slowpath").copied().unwrap_or(0);
-    let record = point_until::<E>(&config(4), &profile, "ticket", |record| slow(record) > 40);
+    let record = point_until(&config(4), &profile, "ticket", |record| slow(record) > 40);
     let longer_than = |least: u64| {
         let counts = record.wait_counts.iter().filter(|&&(most, _)| most > least);
         counts.map(|&(_, count)| count).sum::<u64>()
@@ -125,13 +125,13 @@ fn an_acquisition_at_the_first_attempt_is_a_wait_of_no_length<E: Engine>() {
     assert!(count(&record).abs_diff(done(&record)) <= 4, "{record:?}");
 }
 
-fn each_hand_over_is_a_kick_and_a_halt<E: Engine>() {
+fn each_hand_over_is_a_kick_and_a_halt() {
     // Enough vCPUs that each has halted before the token is back.
     let operations = |record: &Run| record.ops_per_s * record.seconds;
     // The token finds each vCPU awake once, before it has ever halted: so many rounds that these
     // hand-overs don't count.
     let enough = |record: &Run| operations(record) > 200.0;
-    let record = point_until::<E>(&config(8), &Profile::named("micro").unwrap(), HAND_OVER, enough);
+    let record = point_until(&config(8), &Profile::named("micro").unwrap(), HAND_OVER, enough);
     let operations = operations(&record);
     assert!(operations > 200.0, "{record:?}");
     let each = |exit: &str| record.exits[exit] as f64 / operations;
@@ -141,7 +141,7 @@ fn each_hand_over_is_a_kick_and_a_halt<E: Engine>() {
     assert!(record.ops_per_cpu.max - record.ops_per_cpu.min <= 1, "{record:?}");
 }
 
-fn a_preempted_holder_is_blamed_for_the_waits_behind_it<E: Engine>() {
+fn a_preempted_holder_is_blamed_for_the_waits_behind_it() {
     // Critical sections as long as slices: nearly every one is interrupted, and hardly any
     // hand-over is.
     let profile = Profile { section_ns: 1_000_000, ..Profile::named("micro").unwrap() };
@@ -150,7 +150,7 @@ fn a_preempted_holder_is_blamed_for_the_waits_behind_it<E: Engine>() {
         // Where the system keeps a vCPU from its pCPU for long, the holder is not without one.
         let is_blamed = |losses: &Losses| losses.holder_off_ns > losses.waited_ns / 10;
         let enough = |record: &Run| record.locks.iter().all(is_blamed);
-        let record = point_until::<E>(&config, &profile, lock, enough);
+        let record = point_until(&config, &profile, lock, enough);
         let [losses] = record.locks[..] else { panic!("{record:?}") };
         assert!(is_blamed(&losses), "{losses:?}");
         let lost = losses.holder_off_ns + losses.next_off_ns;
@@ -159,7 +159,7 @@ fn a_preempted_holder_is_blamed_for_the_waits_behind_it<E: Engine>() {
     }
     // With a processor for every vCPU, none is without.
     let record = run(
-        &E::default(),
+        &KvmEngine,
         &Config { duration: config.duration, ..Config::new(2, 2) },
         &profile,
         "native-ticket",
@@ -169,12 +169,12 @@ fn a_preempted_holder_is_blamed_for_the_waits_behind_it<E: Engine>() {
     assert!(losses.holder_off_ns + losses.next_off_ns < losses.waited_ns / 10, "{losses:?}");
 }
 
-fn native_locks_report_pause_loops<E: Engine>() {
+fn native_locks_report_pause_loops() {
     let window = Duration::from_micros(100);
     let reporting = Config { pause_window: window, policy: "skip-spinners", ..config(6) };
     let profile = Profile::named("micro").unwrap();
     let spins = |record: &Run| record.exits["long-spin"] > 0;
-    let record = point_until::<E>(&reporting, &profile, "native-ticket", spins);
+    let record = point_until(&reporting, &profile, "native-ticket", spins);
     assert!(spins(&record), "{record:?}");
     let decided: u64 = record
         .yields
@@ -183,23 +183,23 @@ fn native_locks_report_pause_loops<E: Engine>() {
         .map(|(_, count)| count)
         .sum();
     assert_eq!(decided, record.exits["long-spin"], "{record:?}");
-    assert_eq!(point::<E>(&config(6), "micro", "native-ticket").exits["long-spin"], 0);
+    assert_eq!(point(&config(6), "micro", "native-ticket").exits["long-spin"], 0);
 }
 
-fn unknown_names_are_refused<E: Engine>() {
+fn unknown_names_are_refused() {
     let profile = Profile::named("micro").unwrap();
-    let error = run(&E::default(), &config(2), &profile, "padlock").unwrap_err();
+    let error = run(&KvmEngine, &config(2), &profile, "padlock").unwrap_err();
     assert!(matches!(&error, Error::Config(text) if text.contains("hybrid")), "{error}");
     let generous = Config { policy: "generous", ..config(2) };
-    let error = run(&E::default(), &generous, &profile, "hybrid").unwrap_err();
+    let error = run(&KvmEngine, &generous, &profile, "hybrid").unwrap_err();
     assert!(matches!(&error, Error::Config(text) if text.contains("skip-spinners")), "{error}");
 }
 
-fn slices_are_as_long_as_they_should_be_for_every_lock<E: Engine>() {
+fn slices_are_as_long_as_they_should_be_for_every_lock() {
     for lock in ["native-ticket", "queued", "hybrid"] {
         let config = Config { slice: Duration::from_millis(5), ..config(6) };
         let config = Config { duration: Duration::from_millis(400), ..config };
-        let record = point::<E>(&config, "micro", lock);
+        let record = point(&config, "micro", lock);
         // A lock that halts may leave no slice to end.
         assert!(record.slices_per_s > 0.0 || lock != "native-ticket", "{record:?}");
         // Not timed: on a busy machine slices are late, but never early.
@@ -209,12 +209,12 @@ fn slices_are_as_long_as_they_should_be_for_every_lock<E: Engine>() {
     }
 }
 
-fn what_locks_publish_leads_to_the_holder_and_costs_nothing_unless_asked_for<E: Engine>() {
+fn what_locks_publish_leads_to_the_holder_and_costs_nothing_unless_asked_for() {
     let window = Duration::from_micros(100);
     let base = Config { pause_window: window, ..config(6) };
     let run = |policy, enough: fn(&Run) -> bool| {
         let profile = Profile::named("micro").unwrap();
-        point_until::<E>(&Config { policy, ..base }, &profile, "native-ticket", enough)
+        point_until(&Config { policy, ..base }, &profile, "native-ticket", enough)
     };
     let led = |record: &Run| {
         let codes = ["directed:next-waiter", "directed:lock-holder"];
@@ -227,9 +227,9 @@ fn what_locks_publish_leads_to_the_holder_and_costs_nothing_unless_asked_for<E: 
     assert_eq!(reported.yields.len(), 1, "a policy that sees spins and never yields");
 }
 
-fn a_wake_up_is_measured_and_recorded<E: Engine>() {
-    let record = point::<E>(&config(2), "micro", "hybrid");
+fn a_wake_up_is_measured_and_recorded() {
+    let record = point(&config(2), "micro", "hybrid");
     assert!((1_000..=1_000_000).contains(&record.wake_ns), "{} ns", record.wake_ns);
     let told = Config { wake_ns: Some(12_345), ..config(2) };
-    assert_eq!(point::<E>(&told, "micro", "hybrid").wake_ns, 12_345);
+    assert_eq!(point(&told, "micro", "hybrid").wake_ns, 12_345);
 }

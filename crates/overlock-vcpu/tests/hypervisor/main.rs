@@ -3,13 +3,10 @@
 
 mod any_event;
 mod fairness;
-#[cfg(feature = "vm-device")]
-mod pm_ports;
 mod pm_timer;
 mod pm_timer_readers;
 mod policies;
 mod pv_hint;
 mod scheduler;
 mod share;
-#[path = "../support/events.rs"]
 mod support;

@@ -62,7 +62,6 @@ struct Released {
     at_ns: AtomicU64,
 }
 
-/// A profile, ready to run.
 #[derive(Debug)]
 pub(crate) struct Mix<'a, W: Verbs, L> {
     profile: &'a Profile,

@@ -49,7 +49,6 @@ impl Place {
         (word % 2 == 1).then(|| (word as usize / 2, self.since_ns.load(Relaxed)))
     }
 
-    /// The lock that it holds.
     #[inline]
     pub(crate) fn held(&self) -> Option<usize> {
         let word = self.word.load(Relaxed);

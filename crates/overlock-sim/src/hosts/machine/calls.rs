@@ -129,7 +129,6 @@ fn deliver() -> bool {
     with(|m| m.vcpus[m.core.current as usize].at <= m.core.now)
 }
 
-/// Spends this vCPU's own time.
 #[inline]
 pub(crate) fn spend(ns: u64) {
     if !is_on_host() {

@@ -3,6 +3,7 @@
 
 use super::Scheduler;
 use super::judge::{Judge, standard};
+use super::scheduler::Slot;
 use super::vcpu::VirtualTime;
 use super::yield_to::Policy;
 use crate::host::{Pcpu, Vcpu};
@@ -27,44 +28,43 @@ impl<P: Policy> Scheduler<P> {
     /// The vCPU that lags most, of those that wait and may run on `pcpu`.
     fn most_lagging(&self, pcpu: Pcpu) -> Option<(VirtualTime, Vcpu)> {
         let allowed = |vcpu| self.affinity.allows(vcpu, pcpu);
-        let most = self.heads.least()?;
-        if allowed(most.1) {
-            return Some(most);
-        }
         self.slots.iter().filter_map(|slot| slot.queue.find(allowed)).min()
     }
 
     /// The virtual time of the waiting vCPU that lags most.
     pub(super) fn least(&self) -> Option<VirtualTime> {
-        self.heads.least().map(|(time, _)| time)
+        let heads = self.slots.iter().filter_map(|slot| slot.queue.first());
+        heads.map(|(time, _)| time).min()
+    }
+
+    /// The virtual time of the owner that lags most, of those that count.
+    pub(super) fn least_running(&self, counts: impl Fn(&Slot) -> bool) -> Option<VirtualTime> {
+        let owners = self.slots.iter().filter(|slot| counts(slot)).filter_map(|slot| slot.owner);
+        owners.map(|owner| self.vcpus[owner.index()].time_at(self.now)).min()
     }
 
     /// The owner that is furthest ahead, of those that have not been asked to come out and that own
     /// a pCPU on which `target` may run.
     pub(super) fn furthest(&self, target: Vcpu) -> Option<(VirtualTime, Vcpu, Pcpu)> {
-        let owner = |pcpu: Pcpu| self.slots[pcpu.index()].owner;
-        let Some(set) = self.affinity.of(target) else {
-            let (time, pcpu) = self.owners.furthest(self.now)?;
-            return Some((time, owner(pcpu)?, pcpu));
-        };
-        let staying = set.iter().filter(|pcpu| !self.slots[pcpu.index()].preempting);
-        let owners = staying.filter_map(|pcpu| {
-            let owner = owner(pcpu)?;
-            Some((self.vcpus[owner.index()].accounted(self.now).time, owner, pcpu))
+        let staying = (0..).map(Pcpu).zip(&self.slots).filter(|(_, slot)| !slot.preempting);
+        let owners = staying.filter_map(|(pcpu, slot)| {
+            let owner = slot.owner.filter(|_| self.affinity.allows(target, pcpu))?;
+            Some((self.vcpus[owner.index()].time_at(self.now), owner, pcpu))
         });
         // Of equals, the first.
         owners.reduce(|most, other| if other.0 > most.0 { other } else { most })
     }
 
+    pub(super) fn all_idle(&self) -> impl Iterator<Item = Pcpu> + '_ {
+        let all = (0..).map(Pcpu).zip(&self.slots);
+        all.filter(|(_, slot)| slot.owner.is_none()).map(|(pcpu, _)| pcpu)
+    }
+
     /// An idle pCPU for `vcpu`: `home` if that is idle.
     pub(super) fn idle_for(&self, vcpu: Vcpu, home: Pcpu) -> Option<Pcpu> {
-        if self.idle.has(home) && self.affinity.allows(vcpu, home) {
-            return Some(home);
-        }
-        match self.affinity.of(vcpu) {
-            None => self.idle.first(),
-            Some(set) => set.iter().find(|&pcpu| self.idle.has(pcpu)),
-        }
+        let fits = |pcpu: &Pcpu| self.affinity.allows(vcpu, *pcpu);
+        let is_idle = self.slots[home.index()].owner.is_none();
+        Some(home).filter(|home| is_idle && fits(home)).or_else(|| self.all_idle().find(fits))
     }
 
     /// The virtual time beyond which no vCPU is boosted: `yield_lead` ahead of the one that lags
@@ -73,9 +73,10 @@ impl<P: Policy> Scheduler<P> {
     /// Running vCPUs count too, or they would fall back a little each time they yield. But one that
     /// has long had a pCPU to itself and still lags has more weight than a pCPU can honour, and
     /// must not block the others for ever. Twice the lead is enough time to catch up.
-    pub(super) fn limit(&mut self) -> Option<VirtualTime> {
+    pub(super) fn limit(&self) -> Option<VirtualTime> {
         let lead = self.config.yield_lead;
-        let running = self.owners.least_recent(self.now, lead + lead);
+        let recent = |slot: &Slot| self.now - slot.entered <= lead + lead;
+        let running = self.least_running(recent);
         let least = [self.least(), running].into_iter().flatten().min()?;
         Some(least.plus(standard(lead)))
     }

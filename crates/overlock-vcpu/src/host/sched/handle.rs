@@ -29,7 +29,7 @@ impl<P: Policy> Scheduler<P> {
             return Some(self.resume(vcpu, pcpu));
         }
         if self.earns_grace(vcpu, pcpu) {
-            self.set_preempting(vcpu, pcpu, false);
+            self.slots[pcpu.index()].preempting = false;
             let slot = &mut self.slots[pcpu.index()];
             (slot.graced, slot.until) = (true, self.now + self.config.grace);
             return Some(self.resume(vcpu, pcpu));
@@ -154,7 +154,7 @@ impl<P: Policy> Scheduler<P> {
                 idle = self.idle_for(target, home);
                 // A sleeping vCPU saves up no more than one slice, relative to the waiting or else
                 // running ones.
-                let level = self.least().or_else(|| self.owners.least(self.now));
+                let level = self.least().or_else(|| self.least_running(|_| true));
                 let credit = standard(self.config.slice);
                 let record = &mut self.vcpus[target.index()];
                 record.time = record.time.max(level.map_or(record.time, |t| t.minus(credit)));
@@ -198,7 +198,6 @@ impl<P: Policy> Scheduler<P> {
         // An owner stays while it lags, but not for what the last exit took more than this one.
         let exit = Nanos(self.config.slice.0 / LATE);
         let time = record.time.plus(VirtualTime::of(exit, record.weight));
-        self.owners.account(pcpu, record, true);
         let other = self.pick(pcpu);
         let lags = |other: Vcpu| self.vcpus[other.index()].time <= time;
         if !other.is_some_and(lags) {

@@ -43,7 +43,7 @@ impl<P: Policy> Scheduler<P> {
                 self.queue(vcpu, pcpu);
                 return self.fill(pcpu);
             }
-            self.set_preempting(vcpu, pcpu, false);
+            self.slots[pcpu.index()].preempting = false;
             return self.resume(vcpu, pcpu);
         };
         self.vacate(vcpu, pcpu, Standing::Queued(pcpu));
@@ -51,7 +51,6 @@ impl<P: Policy> Scheduler<P> {
         self.enter(next, pcpu)
     }
 
-    /// Takes the owner off `pcpu`.
     pub(super) fn vacate(&mut self, vcpu: Vcpu, pcpu: Pcpu, to: Standing) {
         let record = &mut self.vcpus[vcpu.index()];
         record.account(self.now);
@@ -63,14 +62,6 @@ impl<P: Policy> Scheduler<P> {
     pub(super) fn clear(&mut self, pcpu: Pcpu) {
         let slot = &mut self.slots[pcpu.index()];
         (slot.owner, slot.preempting) = (None, false);
-        self.owners.leave(pcpu);
-        self.idle.set(pcpu, true);
-    }
-
-    /// Records whether the owner of `pcpu`, which is `vcpu`, has been asked to come out.
-    pub(super) fn set_preempting(&mut self, vcpu: Vcpu, pcpu: Pcpu, preempting: bool) {
-        self.slots[pcpu.index()].preempting = preempting;
-        self.owners.account(pcpu, &self.vcpus[vcpu.index()], !preempting);
     }
 
     /// Lets a waiting vCPU in on `pcpu`, which has no owner, or leaves the pCPU idle.
@@ -99,8 +90,6 @@ impl<P: Policy> Scheduler<P> {
         slot.until = slot.begin_slice(self.now, self.config.slice) + self.config.slice;
         slot.graced = false;
         slot.next = None;
-        self.owners.enter(pcpu, record, self.now);
-        self.idle.set(pcpu, false);
         self.resume(vcpu, pcpu)
     }
 
@@ -131,7 +120,6 @@ impl<P: Policy> Scheduler<P> {
         record.home = pcpu;
         let queue = &mut self.slots[pcpu.index()].queue;
         queue.insert(record.time, vcpu);
-        self.heads.set(pcpu.index(), queue.first());
         if self.waiting == 0 {
             self.contested = self.now;
         }
@@ -142,7 +130,6 @@ impl<P: Policy> Scheduler<P> {
     pub(super) fn dequeue(&mut self, vcpu: Vcpu, pcpu: Pcpu) {
         let queue = &mut self.slots[pcpu.index()].queue;
         queue.remove(self.vcpus[vcpu.index()].time, vcpu);
-        self.heads.set(pcpu.index(), queue.first());
         self.waiting -= 1;
     }
 
@@ -159,7 +146,7 @@ impl<P: Policy> Scheduler<P> {
     }
 
     pub(super) fn preempt(&mut self, vcpu: Vcpu, pcpu: Pcpu) -> Option<Action> {
-        self.set_preempting(vcpu, pcpu, true);
+        self.slots[pcpu.index()].preempting = true;
         Some(Action::Preempt { vcpu, pcpu })
     }
 

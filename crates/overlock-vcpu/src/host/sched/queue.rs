@@ -13,7 +13,6 @@ use alloc::vec::Vec;
 use super::vcpu::VirtualTime;
 use crate::host::Vcpu;
 
-/// vCPUs in ascending virtual time.
 #[derive(Debug)]
 pub(super) struct RunQueue {
     entries: Vec<(VirtualTime, Vcpu)>,
@@ -49,7 +48,6 @@ impl RunQueue {
         self.entries.iter().find(|&&(_, vcpu)| passes(vcpu)).copied()
     }
 
-    /// How many vCPUs wait here.
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }

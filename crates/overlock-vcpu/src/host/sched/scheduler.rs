@@ -2,17 +2,14 @@
 //! The scheduler's state, and the way of an event into it. What an event leads to is in
 //! `handle.rs`.
 
+use alloc::vec;
 use alloc::vec::Vec;
 
-use super::affinity::Affinity;
 use super::config::{Config, ConfigError};
 use super::error::Error;
 use super::event::{Action, Event};
-use super::owners::Owners;
-use super::pcpus::PcpuSet;
 use super::queue::RunQueue;
-use super::tournament::Tournament;
-use super::vcpu::{Record, Standing, Usage, VirtualTime, WEIGHT_DEFAULT};
+use super::vcpu::{Record, Standing, Usage};
 use super::yield_to::{Decision, Notice, Policy, Tally};
 use crate::host::{Nanos, Pcpu, Vcpu};
 
@@ -27,6 +24,24 @@ pub(super) struct Slot {
     pub(super) graced: bool,
     pub(super) next: Option<Vcpu>,
     pub(super) queue: RunQueue,
+}
+
+/// The pCPUs on which a vCPU may run, of each vCPU that is restricted.
+#[derive(Debug)]
+pub(super) struct Affinity(pub(super) Vec<Option<Vec<bool>>>);
+
+impl Affinity {
+    pub(super) fn allows(&self, vcpu: Vcpu, pcpu: Pcpu) -> bool {
+        let set = self.0.get(vcpu.index()).and_then(Option::as_ref);
+        set.is_none_or(|set| set[pcpu.index()])
+    }
+
+    /// `pcpu` if `vcpu` may run there; otherwise the first pCPU on which it may run.
+    pub(super) fn nearest(&self, vcpu: Vcpu, pcpu: Pcpu) -> Pcpu {
+        let set = self.0[vcpu.index()].as_ref().filter(|set| !set[pcpu.index()]);
+        let first = set.and_then(|set| set.iter().position(|&allowed| allowed));
+        first.map_or(pcpu, |first| Pcpu(first as u32))
+    }
 }
 
 /// Exits shorter than this part of a slice are part of the slices.
@@ -55,15 +70,9 @@ pub struct Scheduler<P> {
     pub(super) decision: Decision,
     pub(super) decided: bool,
     pub(super) tally: Tally,
-    /// How many vCPUs are queued.
     pub(super) waiting: u32,
     /// When the first of them queued. Slices that ended before that were renewed.
     pub(super) contested: Nanos,
-    /// The head of each queue that has one.
-    pub(super) heads: Tournament<(VirtualTime, Vcpu)>,
-    pub(super) owners: Owners,
-    /// The pCPUs without an owner.
-    pub(super) idle: PcpuSet,
     pub(super) affinity: Affinity,
 }
 
@@ -96,10 +105,7 @@ impl<P: Policy> Scheduler<P> {
             tally: Tally::default(),
             waiting: 0,
             contested: Nanos::ZERO,
-            heads: Tournament::new(config.pcpus as usize),
-            owners: Owners::new(config.pcpus, WEIGHT_DEFAULT),
-            idle: PcpuSet::full(config.pcpus),
-            affinity: Affinity::new(config.vcpus),
+            affinity: Affinity(vec![None; config.vcpus as usize]),
         })
     }
 

@@ -2,9 +2,9 @@
 //! What the embedder can change while guests run: weights, the guest to which a vCPU belongs, and
 //! the pCPUs on which it may run.
 
+use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
-use super::pcpus::PcpuSet;
 use super::yield_to::Policy;
 use super::{Action, Error, Guest, Scheduler, Standing};
 use crate::host::{Nanos, Pcpu, Vcpu};
@@ -12,21 +12,13 @@ use crate::host::{Nanos, Pcpu, Vcpu};
 impl<P: Policy> Scheduler<P> {
     /// Gives `vcpu` this weight: its share of CPU time relative to the others from now on.
     ///
-    /// Each weight ever used takes about 200 bytes per pCPU, and time in each event; the scheduler
-    /// is made for a few.
-    ///
     /// # Errors
     /// If `vcpu` does not exist.
     pub fn set_weight(&mut self, vcpu: Vcpu, weight: NonZeroU32) -> Result<(), Error> {
         let now = self.now;
         let record = self.vcpus.get_mut(vcpu.index()).ok_or(Error::NoVcpu(vcpu))?;
-        self.owners.admit(weight);
         record.account(now);
         record.weight = weight;
-        if let Standing::Running(pcpu) = record.standing {
-            let stays = !self.slots[pcpu.index()].preempting;
-            self.owners.account(pcpu, record, stays);
-        }
         Ok(())
     }
 
@@ -67,13 +59,13 @@ impl<P: Policy> Scheduler<P> {
         if let Some(&unknown) = allowed.iter().find(|pcpu| pcpu.0 >= self.config.pcpus) {
             return Err(Error::NoPcpu(unknown));
         }
-        let mut set = PcpuSet::new(self.config.pcpus);
-        allowed.iter().for_each(|&pcpu| set.set(pcpu, true));
-        let first = set.first().ok_or(Error::Nowhere(vcpu))?;
-        let everywhere = set.iter().count() == self.config.pcpus as usize;
+        let &first = allowed.iter().min().ok_or(Error::Nowhere(vcpu))?;
+        let set: Vec<bool> =
+            (0..self.config.pcpus).map(|pcpu| allowed.contains(&Pcpu(pcpu))).collect();
+        let everywhere = set.iter().all(|&allowed| allowed);
         self.now = now;
         self.decided = false;
-        self.affinity.set(vcpu, (!everywhere).then_some(set));
+        self.affinity.0[vcpu.index()] = (!everywhere).then_some(set);
         Ok(match standing {
             Standing::Running(pcpu) if !self.affinity.allows(vcpu, pcpu) => {
                 let asked = self.slots[pcpu.index()].preempting;
@@ -105,7 +97,7 @@ impl<P: Policy> Scheduler<P> {
         if self.waiting == 0 {
             return None;
         }
-        let pcpu = self.idle.iter().find(|&pcpu| self.pick(pcpu).is_some())?;
+        let pcpu = self.all_idle().find(|&pcpu| self.pick(pcpu).is_some())?;
         Some(self.fill(pcpu))
     }
 }

@@ -19,7 +19,6 @@ use core::num::NonZeroU32;
 
 use crate::host::{Nanos, Pcpu};
 
-/// CPU time divided by weight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct VirtualTime(pub(super) u128);
 
@@ -69,7 +68,6 @@ pub struct Usage {
     pub halted: Nanos,
 }
 
-/// One vCPU's record.
 #[derive(Clone, Debug)]
 pub(super) struct Record {
     pub(super) standing: Standing,
@@ -120,6 +118,11 @@ impl Record {
         *self = self.accounted(now);
     }
 
+    /// The virtual time at `now` of a vCPU that has run since it was last accounted.
+    pub(super) fn time_at(&self, now: Nanos) -> VirtualTime {
+        self.time.plus(VirtualTime::of(now - self.since, self.weight))
+    }
+
     /// The record as it would be if it were accounted `now`.
     pub(super) fn accounted(&self, now: Nanos) -> Self {
         let mut record = self.clone();
@@ -127,7 +130,7 @@ impl Record {
         match self.standing {
             Standing::Running(_) => {
                 record.usage.ran = self.usage.ran + span;
-                record.time = self.time.plus(VirtualTime::of(span, self.weight));
+                record.time = self.time_at(now);
             }
             Standing::Queued(_) => record.usage.steal = self.usage.steal + span,
             Standing::Halted if self.begun => record.usage.halted = self.usage.halted + span,

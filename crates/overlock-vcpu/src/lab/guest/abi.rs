@@ -23,7 +23,7 @@ pub(crate) const MAX_VCPUS: usize = VCPUS_MAX as usize;
 
 /// A hypercall, with two arguments.
 ///
-/// On the KVM engine, `Call as u16` is the port that is written, with the arguments in `rdi` and
+/// `Call as u16` is the port that is written, with the arguments in `rdi` and
 /// `rsi`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
@@ -63,9 +63,7 @@ pub(crate) const PM_TIMER_PORT: u16 = 0x608;
 /// The part that all vCPUs of a run share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// Tells the programs to return.
     pub(crate) stop: AtomicBool,
-    /// The clock of the run.
     pub(crate) clock: Clock,
     pub(crate) vcpus: u32,
     /// Whether locks that can halt do.
@@ -84,18 +82,16 @@ unsafe impl Sync for Shared {}
 
 /// The record of one vCPU.
 ///
-/// `own` comes first: on the KVM engine a guest finds its record by reading the word at its GS
+/// `own` comes first: a guest finds its record by reading the word at its GS
 /// base.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(crate) struct VcpuRecord {
-    /// The address of this record.
     pub(crate) own: u64,
     /// All records of the run, [`Shared::vcpus`] of them.
     pub(crate) all: *const VcpuRecord,
     /// The part that all vCPUs share.
     pub(crate) shared: *const Shared,
-    /// The number of this vCPU.
     pub(crate) number: u32,
     /// When the current loop of pauses began, and its last pause, in ticks.
     pub(crate) first_pause: AtomicU64,
@@ -103,11 +99,9 @@ pub(crate) struct VcpuRecord {
     /// The number to add to the time stamp counter to get the host's.
     pub(crate) tsc_offset: AtomicU64,
 
-    /// Runnable, but without a processor.
     pub(crate) preempted: AtomicBool,
     /// Nanoseconds runnable without a processor, so far.
     pub(crate) steal_ns: AtomicU64,
-    /// Nanoseconds halted, so far.
     pub(crate) halted_ns: AtomicU64,
 
     /// The vCPU is in a critical section, and asks to keep its processor.
@@ -115,9 +109,7 @@ pub(crate) struct VcpuRecord {
     /// The host waits for the end of the critical section and wants [`Call::EndGrace`].
     pub(crate) yield_wanted: AtomicBool,
 
-    /// Pending interrupts, a bit each.
     pub(crate) pending: AtomicU32,
-    /// Interrupts must not be delivered.
     pub(crate) interrupts_off: AtomicBool,
     /// What is called of the program that runs.
     pub(crate) hooks: Hooks,

@@ -3,7 +3,7 @@
 //!
 //! | clause | answer |
 //! |---|---|
-//! | P0 | The cells of [`Cells`], which are those of `core::sync::atomic`, or order more than is asked; releases are read-modify-writes. |
+//! | P0 | The cells of `core::sync::atomic`; releases are read-modify-writes. |
 //! | P1 | `wait` loads the word before it calls the host. |
 //! | P2 | A kick that came too early, an interrupt, or a deadline ends a halt. |
 //! | P3 | A kick is a call of the host. If its target is not halted, the host remembers it, and the target's next halt returns at once. |
@@ -12,22 +12,20 @@
 //! | P7 | A vCPU's number never changes, and is below `MAX_VCPUS`. |
 //! | P8 | The tables are made for each run, and all vCPUs share them. |
 //! | P9 | The time stamp counter, scaled; its offset to the host's is measured when a vCPU starts. |
-//! | P10 | `Guest<W, false>` never halts; `Guest<W, true>` halts if the run allows it. |
+//! | P10 | `Guest<false>` never halts; `Guest<true>` halts if the run allows it. |
 
-use std::marker::PhantomData;
-use std::sync::atomic::{Ordering, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering, Ordering::Relaxed};
 
-use overlock::atomic::ConstAtomic;
 use overlock::platform::{Bucket, Costs, Cpu, Platform, ReadModifyWrite, Slot};
+use overlock_bench::Verbs;
 use overlock_bench::clock::{ticks, ticks_after_loads};
 
 use super::abi::{Call, VcpuRecord};
-use super::call::{CallNumber, Door};
-use super::cells::{Cells, Full, Real};
+use super::ports::{Ports, call, record};
 
-/// A vCPU of world `W`, on which locks halt (`WAITS`) or only ever spin, and are made of `C`.
+/// A vCPU on which locks halt (`WAITS`) or only ever spin.
 #[derive(Clone, Copy, Debug)]
-pub struct Guest<W, const WAITS: bool, C = Real>(PhantomData<(W, C)>);
+pub struct Guest<const WAITS: bool>;
 
 /// Ticks between two pauses of one loop, at most: after a longer time the pause starts another
 /// loop.
@@ -40,62 +38,39 @@ const GAP_TICKS: u64 = 4096;
 const BUCKETS: usize = 256;
 
 /// Data that the locks of one platform share in one run.
-struct Table<W> {
-    slots: Vec<Slot<W>>,
-    buckets: Vec<Bucket<W>>,
+struct Table {
+    slots: Vec<Slot<AtomicU32>>,
+    buckets: Vec<Bucket<AtomicU32>>,
 }
 
-/// Data that all locks of a run share.
-pub(crate) struct Tables {
-    waiting: Table<<Real as Cells>::Word>,
-    spinning: Table<<Real as Cells>::Word>,
-    sequential: Table<<Full as Cells>::Word>,
-}
+/// Data that all locks of a run share: those that spin, and those that halt.
+pub(crate) struct Tables([Table; 2]);
 
 impl Tables {
     /// Makes empty tables for `vcpus` vCPUs.
     pub(crate) fn new(vcpus: u32) -> Self {
-        Self {
-            waiting: Table::new(vcpus),
-            spinning: Table::new(vcpus),
-            sequential: Table::new(vcpus),
-        }
-    }
-}
-
-impl<W: ConstAtomic<u32>> Table<W> {
-    fn new(vcpus: u32) -> Self {
-        Self {
+        let buckets = BUCKETS.max(vcpus.next_power_of_two() as usize);
+        Self(std::array::from_fn(|_| Table {
             slots: (0..vcpus).map(|_| Slot::new()).collect(),
-            buckets: (0..BUCKETS.max(vcpus.next_power_of_two() as usize))
-                .map(|_| Bucket::new())
-                .collect(),
-        }
+            buckets: (0..buckets).map(|_| Bucket::new()).collect(),
+        }))
     }
 }
 
-impl<W: Door, const WAITS: bool, C: Cells> Guest<W, WAITS, C> {
-    fn table() -> &'static Table<C::Word> {
-        const { assert!(WAITS || !C::FULL, "there is no such table") };
+impl<const WAITS: bool> Guest<WAITS> {
+    fn table() -> &'static Table {
         // SAFETY: the engine made the tables of the run that this vCPU belongs to, and they outlive
         // it.
-        let tables: &Tables = unsafe { &*W::record().0.shared().tables.cast() };
-        let table = match (C::FULL, WAITS) {
-            (false, true) => (&raw const tables.waiting).cast(),
-            (false, false) => (&raw const tables.spinning).cast(),
-            (true, _) => (&raw const tables.sequential).cast::<Table<C::Word>>(),
-        };
-        // SAFETY: of the three, this is the table that was made for this very platform; the
-        // assertion rules out a fourth.
-        unsafe { &*table }
+        let tables: &Tables = unsafe { &*record().shared().tables.cast() };
+        &tables.0[usize::from(WAITS)]
     }
 }
 
 // SAFETY: clause by clause in the table above.
-unsafe impl<W: Door, const WAITS: bool, C: Cells> Platform for Guest<W, WAITS, C> {
-    type Byte = C::Byte;
-    type Half = C::Half;
-    type Word = C::Word;
+unsafe impl<const WAITS: bool> Platform for Guest<WAITS> {
+    type Byte = AtomicU8;
+    type Half = AtomicU16;
+    type Word = AtomicU32;
 
     const WAITS: bool = WAITS;
 
@@ -103,7 +78,7 @@ unsafe impl<W: Door, const WAITS: bool, C: Cells> Platform for Guest<W, WAITS, C
 
     #[inline]
     fn waits() -> bool {
-        WAITS && W::record().0.shared().waits
+        WAITS && record().shared().waits
     }
 
     #[inline(always)]
@@ -114,21 +89,21 @@ unsafe impl<W: Door, const WAITS: bool, C: Cells> Platform for Guest<W, WAITS, C
     #[inline]
     fn relax() {
         std::hint::spin_loop();
-        let record = W::record().0;
+        let record = record();
         let window = record.shared().pause_window_ticks;
         if window != 0 {
-            pause_loop::<W>(record, window);
+            pause_loop(record, window);
         }
     }
 
     fn nap(ns: u64) {
-        let deadline = W::now_ns() + ns;
-        W::call(CallNumber(Call::Halt), [deadline, 0]);
+        let deadline = Ports::now_ns() + ns;
+        call(Call::Halt, [deadline, 0]);
     }
 
     #[inline]
     fn cpu() -> Option<Cpu> {
-        Cpu::new(W::record().0.number as usize)
+        Cpu::new(record().number as usize)
     }
 
     #[inline]
@@ -141,27 +116,27 @@ unsafe impl<W: Door, const WAITS: bool, C: Cells> Platform for Guest<W, WAITS, C
         &Self::table().buckets
     }
 
-    fn wait(word: &C::Word, expected: u32, deadline_ns: Option<u64>) {
-        W::halt_unless(C::memory(word), expected, deadline_ns);
+    fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) {
+        Ports::halt_unless(word, expected, deadline_ns);
     }
 
-    fn kick(_word: *const C::Word, cpu: Cpu) {
-        W::kick(cpu.index() as u32);
+    fn kick(_word: *const AtomicU32, cpu: Cpu) {
+        Ports::kick(cpu.index() as u32);
     }
 
     #[inline]
     fn costs() -> Costs {
-        Costs::DEFAULT.with_wake_ns(W::record().0.shared().wake_ns)
+        Costs::DEFAULT.with_wake_ns(record().shared().wake_ns)
     }
 
     #[inline]
     fn now_ns() -> u64 {
-        W::record().0.ns_at(ticks_after_loads())
+        record().ns_at(ticks_after_loads())
     }
 }
 
 /// Counts a pause, and calls the host when pauses have followed each other for `window` ticks.
-fn pause_loop<W: Door>(record: &VcpuRecord, window: u64) {
+fn pause_loop(record: &VcpuRecord, window: u64) {
     let now = ticks();
     let gap = now.wrapping_sub(record.last_pause.load(Relaxed));
     let first = record.first_pause.load(Relaxed);
@@ -169,7 +144,7 @@ fn pause_loop<W: Door>(record: &VcpuRecord, window: u64) {
     if gap > GAP_TICKS {
         record.first_pause.store(now, Relaxed);
     } else if now.wrapping_sub(first) > window {
-        W::long_spin();
+        Ports::long_spin();
         record.first_pause.store(ticks(), Relaxed);
         record.last_pause.store(ticks(), Relaxed);
     }

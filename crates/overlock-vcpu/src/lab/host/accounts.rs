@@ -13,7 +13,6 @@ pub(super) fn with(life: Accounts, usage: Usage, run_delay_ns: u64) -> Accounts 
     Accounts { ran_ns, steal_ns, halted_ns, run_delay_ns, ..life }
 }
 
-/// Counts an exit.
 pub(super) fn count(life: &mut Accounts, exit: &Exit) {
     let counter = match exit {
         Exit::Call(Call::Halt, _) => &mut life.halts,

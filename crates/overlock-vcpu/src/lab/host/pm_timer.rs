@@ -11,7 +11,6 @@ use overlock::platform::Threads;
 use overlock_bench::clock;
 use overlock_results::PmTimerRule;
 
-/// The device.
 #[derive(Debug)]
 pub(super) enum Timer {
     Mutex(PmTimer<RunClock, Mutexed<StdLock>, NoSci>),
@@ -82,7 +81,6 @@ impl Clock for RunClock {
     }
 }
 
-/// The standard library's mutex.
 #[derive(Debug, Default)]
 pub(super) struct StdLock(Mutex<()>);
 

@@ -48,7 +48,6 @@ pub(super) struct Post {
     pub(super) gate: Gate,
     /// The vCPU has to leave the guest.
     pub(super) evict: AtomicBool,
-    /// Its instruction pointer is wanted.
     pub(super) sample: AtomicBool,
     /// The system's number of its thread; 0 until it is ready.
     pub(super) thread: AtomicI32,
@@ -99,7 +98,6 @@ impl<'run> Vcpus<'run> {
 /// The host's record of a vCPU, beyond what its scheduler knows.
 #[derive(Debug, Default)]
 pub(super) struct Guest {
-    /// Its thread has started.
     pub(super) ready: bool,
     /// When it wants to wake up, if it is halted.
     pub(super) deadline: Option<u64>,
@@ -135,14 +133,12 @@ pub(super) struct State {
     pub(super) notes: Option<Notes>,
     /// vCPUs that were ended by force, and where.
     pub(super) stuck: Vec<Stuck>,
-    /// vCPUs that have not ended.
     pub(super) alive: u32,
     /// All are being ended by force.
     pub(super) forced: bool,
 }
 
 impl State {
-    /// No vCPU has begun.
     pub(super) fn new(config: &Config, scheduler: Scheduler<Box<dyn Policy + Send>>) -> Self {
         Self {
             scheduler,

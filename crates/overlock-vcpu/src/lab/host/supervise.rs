@@ -24,7 +24,6 @@ const PATIENCE: Duration = Duration::from_millis(20);
 pub(crate) struct Report {
     /// Nanoseconds from the first entry to the setting of the stop flag.
     pub(crate) ran_ns: u64,
-    /// The time of that setting.
     pub(crate) stopped_ns: u64,
     pub(crate) accounts: Vec<Accounts>,
     pub(crate) yields: Tally,

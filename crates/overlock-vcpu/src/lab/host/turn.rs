@@ -27,7 +27,6 @@ const TRIES: u32 = 12;
 pub(super) struct Turn<'a> {
     pub(super) vcpus: &'a Vcpus<'a>,
     pub(super) state: &'a mut State,
-    /// The moment.
     pub(super) now: u64,
     /// As [`Host::long_visit_ns`](super::Host::long_visit_ns).
     pub(super) long_visit_ns: u64,
@@ -72,7 +71,7 @@ impl Turn<'_> {
     }
 
     /// Whether `vcpu`, which has to give its processor up, keeps it all the same, because it was
-    /// brought out before it ran (H6): for a slice, or a visit that certainly runs, and each time
+    /// brought out before it ran (H5): for a slice, or a visit that certainly runs, and each time
     /// for twice as long.
     fn stays(&mut self, vcpu: u32, exit: &Exit) -> bool {
         let guest = &mut self.state.guests[vcpu as usize];

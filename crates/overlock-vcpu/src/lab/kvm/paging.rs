@@ -35,7 +35,6 @@ pub(crate) struct PageTables {
 }
 
 impl PageTables {
-    /// Makes tables that map nothing.
     pub(crate) fn new() -> Self {
         Self { tables: vec![Box::new([0; 512])] }
     }

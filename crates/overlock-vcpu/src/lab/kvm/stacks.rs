@@ -13,14 +13,12 @@ const STACK: usize = 256 << 10;
 /// Bytes from one stack to the next: its guard page comes first.
 const STRIDE: usize = STACK + PAGE as usize;
 
-/// A stack for every vCPU.
 #[derive(Debug)]
 pub(crate) struct Stacks {
     start: NonNull<u8>,
     bytes: usize,
 }
 
-/// One vCPU's stack.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stack {
     /// The first address that may be used.

@@ -29,15 +29,12 @@ use overlock_bench::clock::ticks;
 
 use super::stacks::Stack;
 use super::{fault, interrupt, memory, paging};
-use crate::lab::engine::Runner;
 use crate::lab::guest::abi::{Call, PM_TIMER_PORT, VcpuRecord};
-use crate::lab::guest::door::{begin, call};
+use crate::lab::guest::ports::{Ports, begin, call};
 use crate::lab::host::Host;
 use crate::lab::host::state::{Exit, Next};
 use crate::lab::place::Place;
 use crate::lab::{Error, signal};
-
-use super::ports::Ports;
 
 /// How far a guest's time stamp counter can seem behind the host's and still count as the same: one
 /// exit lies between the two readings.
@@ -60,7 +57,7 @@ thread_local! {
     static IMMEDIATE_EXIT: Cell<*mut u8> = const { Cell::new(ptr::null_mut()) };
 }
 
-extern "C" fn on_signal(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+extern "C" fn on_signal(_: i32) {
     let flag = IMMEDIATE_EXIT.get();
     if !flag.is_null() {
         // SAFETY: set while the thread runs its vCPU, whose run page is mapped for as long.
@@ -72,7 +69,7 @@ extern "C" fn on_signal(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
 pub(crate) fn install_handler() -> Result<(), Error> {
     static INSTALLED: OnceLock<()> = OnceLock::new();
     if INSTALLED.get().is_none() {
-        signal::install(signal::kvm(), on_signal, 0, &[])?;
+        signal::install(on_signal)?;
         INSTALLED.get_or_init(|| ());
     }
     Ok(())
@@ -266,10 +263,9 @@ impl KvmVcpu {
     fn refused(&self, attempt: &'static str, error: kvm_ioctls::Error) -> Error {
         refusal(self.number, attempt, error)
     }
-}
 
-impl Runner for KvmVcpu {
-    fn run(mut self, host: &Host, number: u32) {
+    /// Runs vCPU `number` until the host returns [`Next::Leave`].
+    pub(crate) fn run(mut self, host: &Host, number: u32) {
         let flag = NonNull::from(&mut self.fd.get_kvm_run().immediate_exit);
         IMMEDIATE_EXIT.set(flag.as_ptr());
         let mut ended = false;
@@ -301,9 +297,9 @@ fn refusal(vcpu: u32, attempt: &'static str, error: kvm_ioctls::Error) -> Error 
 
 /// The first instruction of every vCPU.
 pub(crate) extern "C" fn start<P: Program<Ports>>(program: &P) -> ! {
-    begin::<Ports, P>(program);
+    begin(program);
     loop {
-        call::<Ports>(Call::Finished, [0, 0]);
+        call(Call::Finished, [0, 0]);
     }
 }
 

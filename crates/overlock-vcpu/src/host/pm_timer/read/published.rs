@@ -51,7 +51,6 @@ impl Published {
 }
 
 impl Default for Published {
-    /// Losers spin.
     fn default() -> Self {
         Self::new(spin_loop)
     }

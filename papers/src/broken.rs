@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Can verdicts fail? With another cost, a broken policy or a broken lock, predictions change.
+
+use crate::cfs::Cfs;
+use crate::{ADDED, Locks, MORE, seeds};
+use overlock_bench::experiment::Experiment;
+use overlock_bench::published::beside;
+use overlock_bench::vcpus::{MoreLocks, UseLock};
+use overlock_bench::{HostScheduler, Job, Verbs, World, point_of, workload};
+use overlock_results::row::Agreement::{No, Unclear, Yes};
+use overlock_results::{Published, Run};
+use overlock_sim::hosts::{HostProfile, More, Simulator};
+use overlock_vcpu::host::sched::yield_to::by_name;
+use std::sync::atomic::AtomicBool;
+
+/// The direction and the size of the figures of `name` that `wanted` chooses, on a host that
+/// `change` may change.
+fn verdicts(
+    name: &str,
+    seconds: f64,
+    wanted: impl Fn(&Published) -> bool,
+    more: More,
+    change: impl FnOnce(&mut HostProfile),
+) -> Vec<[overlock_results::row::Agreement; 2]> {
+    let text = ADDED.experiments.iter().find(|(of, _)| *of == name).unwrap().1;
+    let mut experiment = Experiment::parse(name, text).unwrap();
+    experiment.host.seconds = seconds;
+    experiment.published.retain(|one| wanted(one));
+    let mut host = HostProfile::named(experiment.host.machine.as_deref().unwrap()).unwrap();
+    change(&mut host);
+    let world = Simulator { host, more };
+    let plan = experiment.plan(&world, 1, |_| unreachable!("no length depends on another")).unwrap();
+    // The points of the figures and of their bases, and no others.
+    let is_asked = |job: &&Job| {
+        experiment.published.iter().any(|one| {
+            let over = one.over.clone().unwrap_or_default();
+            let locks = [Some(&one.lock), over.lock.as_ref()];
+            let policies = [Some(&one.policy), over.policy.as_ref()];
+            locks.contains(&Some(&job.lock))
+                && policies.contains(&Some(&job.policy))
+                && [Some(one.cpus), over.cpus].contains(&Some(job.cpus))
+        })
+    };
+    let run = |job: &Job, seed| -> Run {
+        world.run(&Job { seed, ..job.clone() }, &AtomicBool::new(false)).unwrap()
+    };
+    let points: Vec<_> = plan
+        .jobs()
+        .filter(is_asked)
+        .map(|job| point_of(world.name(), true, job, (1..=7).map(|seed| run(job, seed)).collect()))
+        .collect();
+    let besides = beside(&experiment, &world, &points);
+    besides.iter().map(|one| [one.direction, one.size]).collect()
+}
+
+#[test]
+fn the_gain_of_a_weaker_ordering_ends_where_a_full_barrier_costs_no_more() {
+    let gain = |change: fn(&mut HostProfile)| {
+        verdicts("s3", 0.005, |one| one.cpus == 8, MORE, change)
+    };
+    assert_eq!(gain(|_| ())[0][0], Yes);
+    assert_eq!(gain(|host| host.costs.full.ns = host.costs.acquire.ns)[0], [No, No]);
+}
+
+#[test]
+fn the_gain_of_skipping_spinners_ends_with_a_policy_that_skips_none() {
+    const SKIPS_NONE: More = More {
+        scheduler: Some(|scheduler, vcpus, pcpus, policy| {
+            let broken = policy.name() == "skip-spinners";
+            let policy = if broken { by_name("round-robin", vcpus.0).unwrap() } else { policy };
+            Box::new(Cfs::new(vcpus, pcpus, scheduler == HostScheduler::Linux35, policy))
+        }),
+        ..MORE
+    };
+    let gain = |more| {
+        let wanted = |one: &Published| one.cpus == 32 && one.value.is_some();
+        verdicts("s2-ebizzy", 0.01, wanted, more, |_| ())
+    };
+    assert_eq!(gain(MORE)[0][0], Yes);
+    assert_eq!(gain(SKIPS_NONE)[0], [No, No]);
+}
+
+/// The documents' locks, of which the hybrid one has lost what made it so.
+#[derive(Clone, Copy, Debug)]
+struct NeverSteals;
+
+impl MoreLocks for NeverSteals {
+    fn with<W: Verbs, U: UseLock>(name: &str, user: U) -> Option<U::Output> {
+        match name {
+            "published-hybrid" => Some(user.with::<seeds::Queue<W::Aware, false, false>>()),
+            _ => Locks::with::<W, U>(name, user),
+        }
+    }
+}
+
+#[test]
+fn throughput_beyond_1x_and_the_unfair_share_end_with_a_lock_that_does_not_steal() {
+    const BROKEN: More = More {
+        run: |simulation, config, profile, lock| {
+            workload::run_with::<_, NeverSteals>(simulation, config, profile, lock)
+        },
+        ..MORE
+    };
+    let scales = |more| {
+        let wanted = |one: &Published| one.cpus == 54 && one.over.is_some();
+        verdicts("s4-micro", 0.05, wanted, more, |_| ())
+    };
+    assert_ne!(scales(MORE)[0][0], No);
+    assert_eq!(scales(BROKEN)[0], [No, No]);
+    let shares = |more| {
+        let wanted = |one: &Published| one.figure == "unfair_share" && one.cpus == 72;
+        verdicts("s4-36-cores", 0.05, wanted, more, |_| ())
+    };
+    assert_eq!(shares(MORE)[0][1], Yes);
+    assert!([No, Unclear].contains(&shares(BROKEN)[0][1]));
+}
