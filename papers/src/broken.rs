@@ -29,7 +29,8 @@ fn verdicts(
     let mut host = HostProfile::named(experiment.host.machine.as_deref().unwrap()).unwrap();
     change(&mut host);
     let world = Simulator { host, more };
-    let plan = experiment.plan(&world, 1, |_| unreachable!("no length depends on another")).unwrap();
+    let plan =
+        experiment.plan(&world, 1, |_| unreachable!("no length depends on another")).unwrap();
     // The points of the figures and of their bases, and no others.
     let is_asked = |job: &&Job| {
         experiment.published.iter().any(|one| {
@@ -47,7 +48,7 @@ fn verdicts(
     let points: Vec<_> = plan
         .jobs()
         .filter(is_asked)
-        .map(|job| point_of(world.name(), true, job, (1..=7).map(|seed| run(job, seed)).collect()))
+        .map(|job| point_of(world.name(), job, (1..=7).map(|seed| run(job, seed)).collect()))
         .collect();
     let besides = beside(&experiment, &world, &points);
     besides.iter().map(|one| [one.direction, one.size]).collect()
@@ -55,9 +56,8 @@ fn verdicts(
 
 #[test]
 fn the_gain_of_a_weaker_ordering_ends_where_a_full_barrier_costs_no_more() {
-    let gain = |change: fn(&mut HostProfile)| {
-        verdicts("s3", 0.005, |one| one.cpus == 8, MORE, change)
-    };
+    let gain =
+        |change: fn(&mut HostProfile)| verdicts("s3", 0.005, |one| one.cpus == 8, MORE, change);
     assert_eq!(gain(|_| ())[0][0], Yes);
     assert_eq!(gain(|host| host.costs.full.ns = host.costs.acquire.ns)[0], [No, No]);
 }

@@ -11,24 +11,35 @@ use std::path::Path;
 const NOISE: f64 = 0.02;
 
 fn main() -> Result<()> {
-    let mut rows = Vec::new();
+    let (mut rows, mut vcpus, mut wakes) = (Vec::new(), Vec::new(), Vec::new());
     for path in std::env::args().skip(1) {
         let text = fs::read_to_string(&path).with_context(|| format!("can't read {path}"))?;
-        for line in text.lines() {
-            rows.push(serde_json::from_str::<Value>(line).context("a line is no JSON")?);
+        let parsed = text.lines().map(serde_json::from_str::<Value>);
+        let all = parsed.collect::<Result<Vec<_>, _>>().context("a line is no JSON")?;
+        let wake =
+            Path::new(&path).file_stem().and_then(|name| name.to_str()?.strip_prefix("wakes-"));
+        let points =
+            |row: &Value| row["kind"] == "point" && (wake.is_some() || row["world"] == "kvm");
+        match wake {
+            Some(wake) => wakes.push((wake.to_owned(), all.into_iter().filter(points).collect())),
+            None => {
+                vcpus.extend(all.iter().filter(|row| points(row)).cloned());
+                rows.extend(all.into_iter().filter(|row| row["kind"] == "published"));
+            }
         }
     }
-    let points: Vec<Value> = rows.extract_if(.., |row| row["world"] == "kvm").collect();
-    rows.retain(|row| row["kind"] == "published");
     for document in ["README.md", "published.md"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(document);
-        fs::write(&path, filled(fs::read_to_string(&path)?, &rows, &points)?)?;
+        fs::write(&path, filled(fs::read_to_string(&path)?, (&rows, &vcpus, &wakes))?)?;
     }
     Ok(())
 }
 
-/// Returns `text` with the tables of `rows` in its places.
-fn filled(mut text: String, rows: &[Value], points: &[Value]) -> Result<String> {
+/// Points of simulations, by how long a wake-up takes there.
+type Wakes = [(String, Vec<Value>)];
+
+/// Returns `text` with the tables in its places; those of which there are no rows stay.
+fn filled(mut text: String, (rows, points, wakes): (&[Value], &[Value], &Wakes)) -> Result<String> {
     for (name, table) in [
         ("headline", headline(rows)),
         ("scores", scores(rows)),
@@ -46,8 +57,12 @@ fn filled(mut text: String, rows: &[Value], points: &[Value]) -> Result<String> 
     Ok(text)
 }
 
+/// A table; nothing if it has no rows.
 fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let rows: String = rows.into_iter().map(|row| format!("| {} |\n", row.join(" | "))).collect();
+    if rows.is_empty() {
+        return rows;
+    }
     let line = "|---".repeat(head.len());
     format!("| {} |\n{line}|\n{rows}", head.join(" | "))
 }
@@ -61,9 +76,13 @@ fn word<'a>(of: &'a Value, field: &str) -> &'a str {
     of[field].as_str().unwrap_or("-")
 }
 
+fn rate(value: f64) -> String {
+    if value >= 1e6 { format!("{:.2} M/s", value / 1e6) } else { format!("{:.0} k/s", value / 1e3) }
+}
+
 fn number(of: &Value) -> String {
     match of.as_f64() {
-        Some(value) if value.abs() >= 1000.0 => format!("{:.2} M/s", value / 1e6),
+        Some(value) if value.abs() >= 1000.0 => rate(value),
         Some(value) => three(value),
         None => "-".into(),
     }
@@ -133,6 +152,9 @@ fn scores(rows: &[Value]) -> String {
 
 /// The one sentence: predictions only, and only those that a model of nothing misses.
 fn headline(rows: &[Value]) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
     let own = || rows.iter().filter(|row| kind(row) == 0);
     let [[directions, of, open], [sizes, all, _]] =
         ["direction", "size"].map(|field| score(own(), field));
@@ -167,30 +189,55 @@ fn ranged(of: &Value) -> String {
     if low == high { median } else { format!("{median} ({low} to {high})") }
 }
 
-/// The throughput of each lock on real vCPUs, by overcommitment, over that of the same lock at 1x.
+/// The different values of a field, in order.
+fn each<'a, T: Ord>(points: &'a [Value], of: impl Fn(&'a Value) -> Option<T>) -> Vec<T> {
+    let mut all: Vec<T> = points.iter().filter_map(of).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+fn locks(points: &[Value]) -> Vec<&str> {
+    each(points, |row| row["lock"].as_str())
+}
+
+fn at<'a>(points: &'a [Value], lock: &str, cpus: u64) -> Option<&'a Value> {
+    points.iter().find(|row| row["lock"] == lock && row["cpus"] == cpus)
+}
+
+/// The throughput of each lock on real vCPUs, and over that of the same lock at 1x.
 fn vcpus(points: &[Value]) -> String {
-    let points: Vec<&Value> = points.iter().filter(|row| row["kind"] == "point").collect();
-    let mut cpus: Vec<u64> = points.iter().filter_map(|row| row["cpus"].as_u64()).collect();
-    cpus.sort_unstable();
-    cpus.dedup();
-    let mut locks: Vec<&str> = points.iter().map(|row| word(row, "lock")).collect();
-    locks.dedup();
-    locks.sort_unstable();
-    locks.dedup();
-    let lines = locks.iter().map(|lock| {
-        let of =
-            |cpus: &u64| points.iter().find(|row| row["lock"] == *lock && row["cpus"] == *cpus);
-        let cell = |cpus: &u64| {
-            of(cpus).map_or_else(
-                || "-".into(),
-                |row| format!("{}; {}", ranged(&row["ops_per_s"]), ranged(&row["of_1x"])),
-            )
+    let cpus = each(points, |row| row["cpus"].as_u64());
+    let lines = locks(points).into_iter().map(|lock| {
+        let cell = |cpus: &u64| match at(points, lock, *cpus) {
+            Some(row) => format!("{}; {}", ranged(&row["ops_per_s"]), ranged(&row["of_1x"])),
+            None => "-".into(),
         };
-        [vec![(*lock).to_owned()], cpus.iter().map(cell).collect()].concat()
+        [vec![lock.to_owned()], cpus.iter().map(cell).collect()].concat()
     });
     let head: Vec<String> = cpus.iter().map(|cpus| format!("{cpus} vCPUs")).collect();
     let head: Vec<&str> = ["lock"].into_iter().chain(head.iter().map(String::as_str)).collect();
-    if points.is_empty() { String::new() } else { table(&head, lines) }
+    table(&head, lines)
+}
+
+/// The throughput of each lock where wake-ups are slow, and the hybrid lock's over it.
+fn slow(wakes: &Wakes) -> String {
+    let names = wakes.first().map(|(_, points)| locks(points)).unwrap_or_default();
+    let lines = wakes.iter().flat_map(|(wake, points)| {
+        let names = &names;
+        each(points, |row| row["cpus"].as_u64()).into_iter().map(move |cpus| {
+            let median = |lock| at(points, lock, cpus)?["ops_per_s"]["median"].as_f64();
+            let cell = |lock: &&str| match (median(lock), median("hybrid")) {
+                (Some(own), Some(hybrid)) if *lock != "hybrid" => {
+                    format!("{}; {}", rate(own), three(hybrid / own))
+                }
+                (Some(own), _) => rate(own),
+                _ => "-".into(),
+            };
+            [vec![wake.clone(), cpus.to_string()], names.iter().map(cell).collect()].concat()
+        })
+    });
+    table(&[&["wake-up", "vCPUs"], &names[..]].concat(), lines)
 }
 
 /// A published value as its source gives it.
@@ -336,6 +383,15 @@ mod tests {
         let fitted = json!({"basis": "fitted", "direction": "yes", "size": "yes"});
         let all = scores(&[open, fitted]);
         assert!(all.contains("0 of 1, 1 open; 0 of 1 | -; - | 1 of 1; 1 of 1"), "{all}");
+        let point = |lock: &str, ops: f64| {
+            let ops = json!({"median": ops, "low": ops, "high": ops});
+            json!({"lock": lock, "cpus": 4, "ops_per_s": ops, "of_1x": {"median": 0.9, "low": 0.8, "high": 1.0}})
+        };
+        let points = vec![point("queued", 2e6), point("hybrid", 3e6)];
+        let line = "| hybrid | 3.00 M/s; 0.900 (0.800 to 1.00) |\n";
+        assert!(vcpus(&points).contains(line), "{}", vcpus(&points));
+        let slow = slow(&[("5us".into(), points)]);
+        assert!(slow.ends_with("| 5us | 4 | 3.00 M/s | 2.00 M/s; 1.50 |\n"), "{slow}");
         let far = json!({"unit": "Mop/s", "value": 5.0, "ours_absolute": 2000.0});
         assert_eq!(factor(&far).as_deref(), Some("2500 times ours"));
     }
