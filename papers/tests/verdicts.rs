@@ -5,31 +5,13 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::process::Command;
 
-/// The output of a command, and how it ended.
-#[derive(Debug)]
-struct Said {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
-}
-
-impl Said {
-    #[track_caller]
-    fn ends(&self, code: i32, sentence: &str) {
-        assert_eq!(self.code, Some(code), "{self:?}");
-        assert!(self.stderr.contains(sentence), "'{sentence}' is not in {self:?}");
-    }
-
-    fn records(&self, kind: &str) -> Vec<Value> {
-        let parse = |line: &str| serde_json::from_str::<Value>(line).expect(line);
-        self.stdout.lines().map(parse).filter(|record| record["kind"] == kind).collect()
-    }
-}
+#[path = "../../crates/overlock-cli/tests/cli/said.rs"]
+#[allow(dead_code, reason = "it serves the tests of other programs too")]
+mod heard;
+use heard::{Said, skip};
 
 fn said(args: &[&str]) -> Said {
-    let output = Command::new(env!("CARGO_BIN_EXE_overlock-papers")).args(args).output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    Said { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    Command::new(env!("CARGO_BIN_EXE_overlock-papers")).args(args).output().unwrap().into()
 }
 
 /// Two runs of a part of S1. The figures of the experiments are below.
@@ -92,7 +74,7 @@ fn the_verdicts_are_those_that_were_examined() {
 #[test]
 fn published_experiments_run_on_real_vcpus_at_the_same_overcommit() {
     if std::fs::File::options().read(true).write(true).open("/dev/kvm").is_err() {
-        return eprintln!("SKIPPED on real vCPUs: there is no /dev/kvm that may be opened");
+        return skip("published figures on real vCPUs: there is no /dev/kvm that may be opened");
     }
     let short = ["--in", "kvm", "--seconds", "0.02", "--runs", "1", "--json"];
     let said = said(&[&["bench", "s4-micro", "s3"][..], &short].concat());

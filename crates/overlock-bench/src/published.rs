@@ -145,8 +145,8 @@ fn holds(ratio: Interval, is_doubted: bool, rounds: usize) -> Agreement {
     }
 }
 
-/// Leaves open what the rounds can't tell: it needs enough of them for an interval, and both ends of
-/// the interval say the same.
+/// Leaves open what the rounds can't tell: it needs enough of them for an interval, and both ends
+/// of the interval say the same.
 fn doubt(judged: &mut Beside, rounds: usize) {
     let at = |value: f64| verdict(&judged.published, value);
     let ends = [at(judged.ours.low), at(judged.ours.high)];

@@ -17,7 +17,7 @@ macro_rules! built_in {
 const BUILT_IN: &[(&str, &str)] = built_in! {
     "quick" "full" "by-hand"
     "half" "tour" "tour-16x" "yields" "timer" "by-hand-vcpus"
-    "micro"
+    "micro" "wake-5us" "wake-50us" "wake-150us"
 };
 
 /// Returns the text of an experiment: of a file, if there is one of this name or the name ends in

@@ -237,7 +237,7 @@ fn slow(wakes: &Wakes) -> String {
             [vec![wake.clone(), cpus.to_string()], names.iter().map(cell).collect()].concat()
         })
     });
-    table(&[&["wake-up", "vCPUs"], &names[..]].concat(), lines)
+    table(&[&["world, wake-up", "vCPUs"], &names[..]].concat(), lines)
 }
 
 /// A published value as its source gives it.

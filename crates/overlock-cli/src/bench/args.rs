@@ -42,9 +42,6 @@ pub(crate) struct BenchArgs {
     /// How many vCPUs can run at a time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=512))]
     pub(super) pcpus: Option<u32>,
-    /// For vCPUs: how long a halted one takes to run again (kvm: at least)
-    #[arg(long, value_name = "TIME")]
-    pub(super) wake: Option<Nanos>,
 
     /// Lengths of the critical section (0, 100ns, 1us, ...)
     #[arg(long, value_delimiter = ',', value_name = "TIME,...")]
@@ -181,6 +178,7 @@ Experiments (any of them in any world that can run it; `--print` shows the file)
   quick full                        threads: 16 points in two minutes, 100 in half an hour
   half tour yields timer            vCPUs: locks at 1x to 8x overcommit, yield policies, PM timer
   micro                             one small experiment for every world
+  wake-5us wake-50us wake-150us     vCPUs that take this long to run again after a halt
   s1 s2-kernbench s2-oltp s2-ebizzy s3 s4-36-cores s4-16-cores s4-micro s5
                                     five documents, whose published figures stand beside ours; they
                                     need the program overlock-papers (cargo install --path papers)

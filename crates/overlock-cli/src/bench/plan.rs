@@ -159,7 +159,6 @@ fn with(args: &BenchArgs, mut experiment: Experiment) -> Experiment {
     experiment.host.seconds = args.seconds.unwrap_or(experiment.host.seconds);
     experiment.host.runs = args.runs.unwrap_or(experiment.host.runs);
     experiment.host.pcpus = args.pcpus.unwrap_or(experiment.host.pcpus);
-    experiment.host.slow_wake_ns = args.wake.map_or(experiment.host.slow_wake_ns, |wake| wake.0);
     experiment
 }
 

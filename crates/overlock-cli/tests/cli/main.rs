@@ -14,6 +14,7 @@ mod real;
 mod reference;
 mod report;
 mod run;
+mod said;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod simulated;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]

@@ -1,84 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The real binary, run as a user would run it.
 
+pub(crate) use crate::said::{Said, heed_signals, skip};
 use crate::tally;
 use overlock_programs::processes;
 use std::fmt::Display;
-use std::io::Write as _;
+use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
-use std::{fmt, fs, io};
 use tempfile::TempDir;
 
 /// Returns the file of the command.
 pub(crate) const OVERLOCK: &str = env!("CARGO_BIN_EXE_overlock");
-
-/// Reports that a test, or a part of it, was skipped.
-pub(crate) fn skip(what: &str) {
-    writeln!(io::stderr(), "skipped: {what}").expect("stderr takes a line");
-}
-
-/// The output of a command, and how it ended.
-pub(crate) struct Said {
-    pub(crate) code: Option<i32>,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-}
-
-impl fmt::Debug for Said {
-    /// Begins with what a failure is about, a panic above all: long output may be cut where it is
-    /// shown.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines: Vec<&str> = self.stderr.lines().collect();
-        let panic = lines.iter().position(|line| line.contains("panicked at"));
-        let first = panic.unwrap_or(lines.len().saturating_sub(3));
-        let short =
-            lines[first..].iter().take(3).map(|line| &line[..line.floor_char_boundary(500)]);
-        let short: Vec<&str> = short.collect();
-        writeln!(f, "exit code {:?}: {}", self.code, short.join("\n"))?;
-        write!(f, "standard output:\n{}\nstandard error:\n{}", self.stdout, self.stderr)
-    }
-}
-
-#[test]
-fn a_panic_comes_first() {
-    let stderr = "a note\n\nthread 'main' panicked at src/a.rs:7:9:\nno such lock\nstack:\n 0: x\n";
-    let said = Said { code: Some(101), stdout: "{}".into(), stderr: stderr.into() };
-    let shown = format!("{said:?}");
-    let first = "exit code Some(101): thread 'main' panicked at src/a.rs:7:9:\nno such lock\n";
-    assert!(shown.starts_with(first) && shown.ends_with(stderr), "{shown}");
-}
-
-impl From<Output> for Said {
-    fn from(output: Output) -> Self {
-        Said {
-            code: output.status.code(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
-    }
-}
-
-impl Said {
-    /// Asserts the exit code, and that standard error contains a part of a sentence.
-    #[track_caller]
-    pub(crate) fn ends(&self, code: i32, sentence: &str) {
-        assert_eq!(self.code, Some(code), "{self:?}");
-        assert!(self.stderr.contains(sentence), "'{sentence}' is not in {self:?}");
-        assert!(!self.stderr.contains("panicked"), "{self:?}");
-    }
-
-    /// Returns the JSON records of one kind on standard output.
-    #[track_caller]
-    pub(crate) fn records(&self, kind: &str) -> Vec<serde_json::Value> {
-        let parse = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect(line);
-        self.stdout.lines().map(parse).filter(|record| record["kind"] == kind).collect()
-    }
-}
 
 /// Makes the command without starting it. A library that does nothing stands in for the preload
 /// library, so that preloading changes only the environment, which the test programs read.
@@ -89,16 +26,6 @@ pub(crate) fn overlock(args: &[&str]) -> Command {
     // SAFETY: `signal` is safe to call between fork and exec.
     unsafe { command.pre_exec(heed_signals) };
     command
-}
-
-/// Sets signals as a terminal does, however the tests were started: a background job of a script
-/// starts with SIGINT and SIGQUIT ignored, and the command keeps ignored signals ignored.
-fn heed_signals() -> io::Result<()> {
-    for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
-        // SAFETY: the default action runs no code of ours.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
-    }
-    Ok(())
 }
 
 /// Runs the command to its end.

@@ -3,49 +3,14 @@
 
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Command, Output};
+use std::process::Command;
 
-/// Reports that a test, or a part of it, was skipped.
-pub(crate) fn skip(what: &str) {
-    writeln!(io::stderr(), "skipped: {what}").expect("stderr takes a line");
-}
-
-/// The output of a command, and how it ended.
-#[derive(Debug)]
-pub(crate) struct Said {
-    pub(crate) code: Option<i32>,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-}
-
-impl From<Output> for Said {
-    fn from(output: Output) -> Self {
-        Said {
-            code: output.status.code(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
-    }
-}
+#[path = "../../../../crates/overlock-cli/tests/cli/said.rs"]
+mod heard;
+pub(crate) use heard::{Said, skip};
 
 impl Said {
-    /// Asserts the exit code, and that standard error contains a part of a sentence.
-    #[track_caller]
-    pub(crate) fn ends(&self, code: i32, sentence: &str) {
-        assert_eq!(self.code, Some(code), "{self:?}");
-        assert!(self.stderr.contains(sentence), "'{sentence}' is not in {self:?}");
-        assert!(!self.stderr.contains("panicked"), "{self:?}");
-    }
-
-    /// Returns the JSON records of one kind on standard output.
-    #[track_caller]
-    pub(crate) fn records(&self, kind: &str) -> Vec<Value> {
-        let parse = |line: &str| serde_json::from_str::<Value>(line).expect(line);
-        self.stdout.lines().map(parse).filter(|record| record["kind"] == kind).collect()
-    }
-
     /// Asserts that `overlock reference` explains every field and counter of the records.
     #[track_caller]
     pub(crate) fn is_explained(&self) {
@@ -80,18 +45,8 @@ pub(crate) fn overlock(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_overlock-kernels"));
     command.args(args).env_remove("COLUMNS");
     // SAFETY: `signal` is safe to call between fork and exec.
-    unsafe { command.pre_exec(heed_signals) };
+    unsafe { command.pre_exec(heard::heed_signals) };
     command
-}
-
-/// Sets signals as a terminal does, however the tests were started: a background job of a script
-/// starts with SIGINT ignored, and the command keeps ignored signals ignored.
-fn heed_signals() -> io::Result<()> {
-    for signal in [libc::SIGINT, libc::SIGTERM] {
-        // SAFETY: the default action runs no code of ours.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
-    }
-    Ok(())
 }
 
 /// Runs the command to its end.
