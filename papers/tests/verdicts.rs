@@ -49,10 +49,10 @@ const PUBLISHED: [(&str, &[&str]); 9] = [
     ("s2-kernbench", &["--runs", "1", "--seconds", "0.02"]),
     ("s2-oltp", &["--runs", "1"]),
     ("s2-ebizzy", &["--runs", "1", "--seconds", "0.02"]),
-    ("s3", &["--runs", "1", "--seconds", "0.01"]),
-    ("s4-36-cores", &["--runs", "3", "--seconds", "0.2"]),
+    ("s3", &["--runs", "1"]),
+    ("s4-36-cores", &["--runs", "3"]),
     ("s4-16-cores", &["--runs", "1"]),
-    ("s4-micro", &["--runs", "1", "--seconds", "0.25"]),
+    ("s4-micro", &["--runs", "1"]),
     ("s5", &["--runs", "1", "--seconds", "0.02"]),
 ];
 

@@ -49,7 +49,7 @@ use Promise::{Bounded, Conditions, InOrder, Main};
 
 /// Every lock, and what it promises: nothing else says so. What an algorithm promises holds for all
 /// its builds.
-const REGISTRY: [(&str, Kind, &[Promise]); 36] = [
+const REGISTRY: [(&str, Kind, &[Promise]); 34] = [
     ("test-and-set", Ours, &[Conditions]),
     ("ticket", Ours, &[Main, Conditions, Bounded, InOrder]),
     ("queued", Ours, &[Main, Conditions, Bounded, InOrder]),

@@ -46,6 +46,7 @@ fn filled(mut text: String, (rows, points, wakes): (&[Value], &[Value], &Wakes))
         ("figures", figures(rows)),
         ("reasons", reasons(rows)),
         ("vcpus", vcpus(points)),
+        ("wakes", slow(wakes)),
     ] {
         let begin = format!("<!-- published {name} -->\n");
         let Some((before, rest)) = text.split_once(&begin).filter(|_| !table.is_empty()) else {
@@ -226,7 +227,7 @@ fn slow(wakes: &Wakes) -> String {
     let lines = wakes.iter().flat_map(|(wake, points)| {
         let names = &names;
         each(points, |row| row["cpus"].as_u64()).into_iter().map(move |cpus| {
-            let median = |lock| at(points, lock, cpus)?["ops_per_s"]["median"].as_f64();
+            let median = |lock: &str| at(points, lock, cpus)?["ops_per_s"]["median"].as_f64();
             let cell = |lock: &&str| match (median(lock), median("hybrid")) {
                 (Some(own), Some(hybrid)) if *lock != "hybrid" => {
                     format!("{}; {}", rate(own), three(hybrid / own))
