@@ -162,8 +162,8 @@ fn headline(rows: &[Value]) -> String {
     let seeds = rows.iter().filter_map(|row| row["rounds"].as_u64()).min().unwrap_or(0);
     format!(
         "**{directions} of {of} predicted directions that a model without any effect misses agree, \
-         {open} are open; so do {sizes} of {all} predicted sizes, to within a quarter.** Each is \
-         judged by the interval of at least {seeds} seeds.\n"
+         {open} are open;\nso do {sizes} of {all} predicted sizes, to within a quarter.** What is \
+         not open is judged by at least {seeds} seeds.\n"
     )
 }
 
