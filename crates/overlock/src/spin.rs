@@ -51,6 +51,12 @@ impl Spin {
         self.left_ns > 0
     }
 
+    /// What is left of the budget, in nanoseconds.
+    #[inline]
+    pub(crate) fn left_ns(&self) -> u64 {
+        self.left_ns
+    }
+
     /// Whether the last [`pause`](Self::pause) read the clock.
     #[inline]
     pub(crate) fn has_read_clock(&self) -> bool {

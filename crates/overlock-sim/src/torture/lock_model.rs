@@ -11,9 +11,10 @@ pub(crate) const HALTED: u32 = 1 << 13;
 pub(crate) const NO_STEALING: u32 = 1 << 14;
 pub(crate) const TAIL_SHIFT: u32 = 17;
 
-/// The tail of the queue in a word, or zero.
+/// The tail of the queue in a word, or zero: codes below four are notes, and name no node.
 pub(crate) const fn tail(word: u32) -> u32 {
-    word >> TAIL_SHIFT
+    let code = word >> TAIL_SHIFT;
+    if code < 4 { 0 } else { code }
 }
 
 /// Whether a word names neither holder nor waiters.

@@ -114,11 +114,11 @@ const FREED: Script = Script { name: "", cpus: 2, rounds: [1; 4], frees: true, .
 
 const fn pair(name: &'static str, kinds: [usize; 2]) -> Script {
     let rounds = [1, 2, 1, 1];
-    Script { name, hold_ns: 30_000, rounds, interrupts: true, pair: true, kinds, ..PLAIN }
+    Script { name, hold_ns: 50_000, rounds, interrupts: true, pair: true, kinds, ..PLAIN }
 }
 
 const fn sharing(name: &'static str, holds: [Hold; 4]) -> Script {
-    Script { name, hold_ns: 30_000, holds, ..PLAIN }
+    Script { name, hold_ns: 50_000, holds, ..PLAIN }
 }
 
 const FIRST: [bool; 4] = [true, false, false, false];
@@ -138,18 +138,18 @@ const REFRESH: usize = 4;
 
 pub(crate) const SCRIPTS: [Script; 44] = [
     PLAIN,
-    Script { name: "halt", hold_ns: 30_000, ..PLAIN },
+    Script { name: "halt", hold_ns: 50_000, ..PLAIN },
     Script { name: "long", hold_ns: 300_000, ..PLAIN },
-    Script { name: "head-gives-up", hold_ns: 30_000, timeout_ns: [0, 20_000, 0, 0], ..PLAIN },
-    Script { name: "next-gives-up", hold_ns: 30_000, timeout_ns: [0, 0, 20_000, 0], ..PLAIN },
+    Script { name: "head-gives-up", hold_ns: 50_000, timeout_ns: [0, 40_000, 0, 0], ..PLAIN },
+    Script { name: "next-gives-up", hold_ns: 50_000, timeout_ns: [0, 0, 40_000, 0], ..PLAIN },
     Script { name: "all-give-up", hold_ns: 300_000, timeout_ns: [0, 4_000, 2_000, 3_000], ..PLAIN },
     Script { name: "freed", head_late_ns: 12_000, ..FREED },
     Script { name: "freed-halted", hold_ns: 10_000, ..FREED },
-    Script { name: "passed", hold_ns: 30_000, rounds: [2, 1, 1, 5_000], late: true, ..PLAIN },
+    Script { name: "passed", hold_ns: 50_000, rounds: [2, 1, 1, 5_000], late: true, ..PLAIN },
     Script {
         name: "interrupted",
         cpus: 3,
-        hold_ns: 30_000,
+        hold_ns: 50_000,
         rounds: [1, 2, 2, 0],
         interrupts: true,
         ..PLAIN
@@ -177,8 +177,8 @@ pub(crate) const SCRIPTS: [Script; 44] = [
     // The notified waiter joins a queue in which others are, and one of them gives up.
     Script {
         name: "notified-among-others",
-        hold_ns: 30_000,
-        timeout_ns: [0, 0, 0, 20_000],
+        hold_ns: 50_000,
+        timeout_ns: [0, 0, 0, 40_000],
         waits: true,
         lock_from: 2,
         ..PLAIN
@@ -190,8 +190,8 @@ pub(crate) const SCRIPTS: [Script; 44] = [
     Script { changes: true, ..sharing("downgrade", [W, W, R, U]) },
     Script { tries: FIRST, changes: true, ..sharing("downgrade-some", [W, U, R, W]) },
     Script { tries: FIRST, changes: true, ..sharing("downgrade-upgradable", [U, W, U, R]) },
-    Script { timeout_ns: [0, 20_000, 0, 0], ..sharing("writer-gives-up", [R, W, R, R]) },
-    Script { timeout_ns: [0, 20_000, 0, 0], ..sharing("reader-gives-up", [W, R, W, U]) },
+    Script { timeout_ns: [0, 40_000, 0, 0], ..sharing("writer-gives-up", [R, W, R, R]) },
+    Script { timeout_ns: [0, 40_000, 0, 0], ..sharing("reader-gives-up", [W, R, W, U]) },
     Script { rounds: [2, 1, 1, 5_000], late: true, ..sharing("passed-by-readers", [W, W, R, R]) },
     // Each time it leaves, it kicks the head, and comes back when the head has been passed
     // often but is not yet awake.

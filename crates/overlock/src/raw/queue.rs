@@ -250,11 +250,14 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         }
     }
 
-    /// Takes a lock that has been reserved for its queue head in vain.
+    /// Takes a lock that has been reserved for its queue head in vain. This waiter may have had a
+    /// wake-up that was meant for another, and passes it on.
     #[cold]
     fn take_past_reservation(&self, reservation: u32) -> bool {
         let is_same = |seen: LockWord| seen.reservation() == Some(reservation);
-        let takes = |seen: LockWord| is_same(seen).then(|| seen.taken_past_reservation());
+        let passed_on = |new: LockWord| if O::UNFAIR { new.passed_on() } else { new };
+        let takes =
+            |seen: LockWord| is_same(seen).then(|| passed_on(seen.taken_past_reservation()));
         // ORDERING: Acquire, O1.
         update(&self.word, Acquire, takes).is_ok_and(|_| Self::has_stolen())
     }

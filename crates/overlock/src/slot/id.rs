@@ -30,14 +30,17 @@ impl Cpu {
 pub(crate) struct NodeId(u16);
 
 impl NodeId {
+    /// The least code of a node.
+    pub(crate) const LEAST: u32 = 4;
+
     pub(crate) const fn new(cpu: Cpu, level: usize) -> Self {
         Self(((cpu.0 + 1) << 2) | level as u16)
     }
 
-    /// The node with this code, or `None` for code zero.
+    /// The node with this code, or `None` for a code that names none.
     #[inline]
     pub(crate) const fn decode(code: u32) -> Option<Self> {
-        if code == 0 { None } else { Some(Self(code as u16)) }
+        if code < Self::LEAST { None } else { Some(Self(code as u16)) }
     }
 
     /// The code: nonzero and less than 32,768.

@@ -20,6 +20,7 @@ use overlock::{Hybrid, Queued, RawFairLock, RawLock, RawTimedLock, TestAndSet, T
 use super::cells::{Byte, Half, Life, Part, Watch, Word};
 use super::models::{Depth, Report, Scene, Seen, Steps, play};
 use super::platform::{self, World};
+use super::sites;
 
 /// What a CPU does with the locks of a model, which have numbers.
 #[derive(Clone, Copy, Debug)]
@@ -162,16 +163,24 @@ mod bits {
     pub(super) const STEALS: u32 = 0xfff << 1;
     pub(super) const HALTED: u32 = 1 << 13;
     pub(super) const NO_STEALING: u32 = 1 << 14;
+    pub(super) const PARKED: u32 = 1 << 16;
     pub(super) const TAIL: u32 = 0xfffe_0000;
+    pub(super) const SEEN: u32 = 2 << 17;
 }
+
+/// A newcomer halted without `membarrier`, because a release has seen its note.
+pub(crate) const RELIES_ON_A_NOTE: &str = "a newcomer relies on a note";
 
 /// Checks that only the queue head takes the lock while stealing is disabled, or once the head has
 /// been passed as often as is allowed: the CPU that takes the lock then leaves the queue. The one
 /// exception is the first to pass after a cheap release that missed the queue. No CPU reduces the
 /// count but a head that leaves the queue.
 pub(crate) fn nobody_passes() -> Option<Watch> {
-    use bits::{LOCKED, NO_STEALING, STEAL, STEALS, TAIL};
+    use bits::{LOCKED, NO_STEALING, PARKED, SEEN, STEAL, STEALS, TAIL};
     let judge = Box::new(move |cpu: usize, old: u32, new: u32| {
+        if old & TAIL == SEEN && new & !old & PARKED != 0 {
+            sites::reach(RELIES_ON_A_NOTE);
+        }
         let disables = new & !old & NO_STEALING != 0;
         assert!(!disables || new & STEALS != 0, "CPU {cpu} disables stealing without a count");
         // In strict order the count is one from the start.

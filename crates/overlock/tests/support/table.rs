@@ -19,8 +19,8 @@
 
 use super::locks::Step::{self, Enter, Leave, Lock, Pass, Until, Yield};
 use super::locks::{
-    Kind, fairly, hybrid, hybrid_near_bound, hybrid_passed, locks, narrow, queued, strict, tas,
-    wide,
+    Kind, RELIES_ON_A_NOTE, fairly, hybrid, hybrid_near_bound, hybrid_passed, locks, narrow,
+    queued, strict, tas, wide,
 };
 use super::models::{Steps, models};
 use super::platform::worlds::{FUTEX, SPIN, SPURIOUS, STALE, TIMEOUT, TOKEN};
@@ -280,6 +280,12 @@ models! {
         [PvWaitNode, PvKickUnlock], [];
     hybrid_parked_number: locks(PARKED, Some(2), THREE, [hybrid::<Halting>()]),
         [PvWaitNode, PvKickUnlock], [];
+    hybrid_noted: locks(World { tick_ns: 11_000, ..PARKED }, Some(3), AGAIN,
+        [hybrid::<CheapByAddress>()]), [PvWaitNode, PvKickUnlock],
+        ["newcomer.rs spin_as_newcomer cas 2", "queue.rs unlock clear_low_byte", RELIES_ON_A_NOTE];
+    hybrid_noted_timed: locks(World { tick_ns: 5_500, timeouts: true, ..PARKED }, Some(2),
+        &[&[Until(30_000), E], &[L]], [hybrid::<CheapByAddress>()]), [LockTimeout],
+        ["newcomer.rs leave_late update"];
     hybrid_parked_joins: locks(World { outside_wakes: 3_000, ..PARKED }, Some(2), THREE,
         [hybrid::<ByAddress>()]), [PvWaitNode, LockQueued, PvKickUnlock], [];
     hybrid_parked_timed: locks(World { timeouts: true, ..PARKED }, Some(2),

@@ -86,7 +86,7 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
         let joins = |seen: LockWord| {
             let takes = seen.taken_by_newcomer(has_parked);
             let new = takes.unwrap_or(seen.joined_by(entered.id(), Self::STRICT));
-            Some(if has_parked { new.parked() } else { new })
+            Some(if has_parked { new.passed_on() } else { new.without_note() })
         };
         let Ok((before, now)) = update(word, AcqRel, joins) else { unreachable!() };
         if !now.ends_with(entered.id()) {

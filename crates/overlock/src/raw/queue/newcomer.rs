@@ -15,10 +15,37 @@
 //! of another, so a waiter that has halted takes the lock, joins the queue or gives up with the
 //! mark set: the next release passes the wake-up on.
 //!
-//! Where releases are cheap, one that began before there were waiters may miss the mark. So a
-//! waiter that marks a word without waiters calls `membarrier`, and looks again (Q7). One that
-//! finds other waiters relies on theirs: whoever was first looks again, and takes a lock that was
+//! # The note
+//!
+//! Where releases are cheap, one that began before there were waiters may miss the mark (Q7). A
+//! `membarrier` cuts it off, but interrupts all threads of the process: paid at each halt, it is
+//! the largest part of what short sections cost. So a waiter that has spun for half of its time
+//! leaves a note in the upper half of the word, which makes releases look, and the first release
+//! that sees the note says so:
+//!
+//! ```text
+//!   release                                 newcomer
+//!   sequence: upper half == 0?
+//!                                       A   CAS word: 0 -> NOTED
+//!             low byte = 0                  spins on
+//!   another CPU takes the lock
+//!   sequence: upper half != 0
+//!   CAS word: NOTED -> SEEN, free       B
+//!                                       C   CAS word: SEEN -> SEEN, PARKED; halts
+//! ```
+//!
+//! B is the release of a CPU that took the lock after A, or that held it at A and had not begun its
+//! release. So no sequence that began before A is under way at B, and none begins until the upper
+//! half is zero again: who halts at C is seen. A release that clears `PARKED` leaves `SEEN` behind
+//! for the same reason: a waiter that was woken in vain and halts again relies on that. Only a
+//! waiter that finds nothing to rely on calls `membarrier`, and looks again. One that finds the mark
+//! or the queue of others relies on theirs: whoever was first looks again, and takes a lock that was
 //! released meanwhile.
+//!
+//! Whoever left a note, or has halted, wipes the note when it takes the lock, joins the queue or
+//! leaves late; others who still spin leave theirs again. If a waiter that has halted takes the lock
+//! it sets `PARKED` and `LAST`, which no halt that follows keeps, and its release leaves zero. So a
+//! lock without waiters has the bytes of a new one.
 //!
 //! # Handing over
 //!
@@ -37,7 +64,7 @@
 //! [`Costs::outside_wakes`]: crate::platform::Costs::outside_wakes
 //! [`Costs::reserved_ns`]: crate::platform::Costs::reserved_ns
 
-use core::sync::atomic::Ordering::{AcqRel, Acquire};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use super::pace::Pace;
 use super::wait::Outside;
@@ -114,11 +141,11 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     ) -> Marked {
         // Where waiters are found in a table, a release may have kicked this one before it halts,
         // in place of another.
-        let passes_on = has_parked || !P::KICKS_BY_ADDRESS;
+        let mut passes_on = has_parked || !P::KICKS_BY_ADDRESS;
         loop {
             let new = |seen: LockWord| match seen.taken_by_newcomer(passes_on) {
-                Some(new) if passes_on => Some(new.parked()),
-                Some(new) => Some(new),
+                Some(new) if passes_on => Some(new.passed_on()),
+                Some(new) => Some(new.without_note()),
                 None => Some(marks(seen)),
             };
             // ORDERING: Acquire, O1, where it takes; Release, O3, where it marks.
@@ -126,7 +153,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
             if before.taken_by_newcomer(passes_on).is_some() {
                 return Marked::Took;
             }
-            if !P::Release::EXISTS || before.has_waiters() && !is_unsure {
+            if !P::Release::EXISTS || before.is_seen() && !is_unsure {
                 return Marked::Halts(now);
             }
             if !P::Release::membarrier() {
@@ -136,6 +163,8 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
             if seen.taken_by_newcomer(passes_on).is_none() {
                 return Marked::Halts(seen.parked());
             }
+            // The mark is there, and may be the last.
+            passes_on = true;
         }
     }
 
@@ -143,8 +172,14 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     /// the mark passes that on. A lock that is handed over becomes one for all.
     #[cold]
     fn leave_late(&self, has_parked: bool) -> Outside {
-        if has_parked && matches!(self.take_or_mark(true, false, LockWord::left), Marked::Took) {
-            return Outside::Took;
+        if has_parked {
+            if matches!(self.take_or_mark(true, false, LockWord::left), Marked::Took) {
+                return Outside::Took;
+            }
+        } else {
+            // (NOTED,..) -> (0,..)
+            let wiped = |seen: LockWord| Some(seen.without_note()).filter(|new| *new != seen);
+            let _ = update(&self.word, Relaxed, wiped);
         }
         C::count(Event::LockTimeout);
         Outside::Late
@@ -157,11 +192,18 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
             // (0,0,0,0,0) -> (0,0,0,0,1), or past a queue (t,0,h,n,0) -> (t,0,h,n+1,1)
             let seen = self.look();
             if let Some(new) = seen.taken_by_newcomer(has_parked) {
-                let new = if has_parked { new.parked() } else { new };
+                let new = if has_parked { new.passed_on() } else { new.without_note() };
                 // ORDERING: Acquire, O1.
                 if cas(&self.word, seen, new, Acquire).is_ok() {
                     return Self::has_stolen();
                 }
+            } else if O::UNFAIR
+                && P::Release::EXISTS
+                && pace.is_half_spent()
+                && let Some(noted) = seen.noted()
+            {
+                // (0,..) -> (NOTED,..). The release that sees it is a read-modify-write.
+                let _ = cas(&self.word, seen, noted, Relaxed);
             }
             if seen.has_parked()
                 || !pace.goes_on::<P>()

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The pace of the queue locks: how long a waiter spins, how often it looks at the lock and yields,
+//! The pace of the queue locks: how long a waiter spins, how often it looks at the lock,
 //! and for how long a queue head can be passed. Any value of these is correct: they decide what
 //! waiting costs, and the protocol decides what it means.
 //!
-//! *Spin, then halt.* A waiter spins for about as long as a halt would cost it, which is a wake-up
-//! latency: longer would waste more than a halt, shorter would pay for halts that a moment more
-//! makes needless (A. Karlin, K. Li, M. Manasse, S. Owicki, "Empirical Studies of Competitive
-//! Spinning for a Shared-Memory Multiprocessor", SOSP 1991). No waiter
-//! yields: a yield to a stranger that computes costs a slice, and a halt lets fewer threads contend
-//! for the processors and for the lock.
+//! *Spin, then halt.* A waiter spins for about as long as a halt costs, a few wake-up latencies:
+//! longer would waste more than a halt, shorter would pay for halts that a moment more makes
+//! needless (A. Karlin, K. Li, M. Manasse, S. Owicki, "Empirical Studies of Competitive Spinning
+//! for a Shared-Memory Multiprocessor", SOSP 1991). No waiter yields: a yield to a stranger that
+//! computes costs a slice, and a halt lets fewer threads contend for the processors and the lock.
 //!
-//! *Look rarely.* Each look takes the lock's cache line away from a holder that is about to write
-//! it. So a newcomer looks once in each reading of the clock. The queue head looks at each pause:
-//! it is alone, and next.
+//! *Look ever more rarely.* Each look takes the lock's cache line away from a holder that is about
+//! to write it. So a newcomer pauses for twice as long after each look: it soon finds a lock that
+//! is held for a moment, and leaves a holder alone that takes the lock again and again. The queue
+//! head looks at each pause: it is alone, and next.
 //!
 //! `docs/hybrid.md` has the measurements.
 
@@ -22,8 +22,10 @@ use crate::spin::Spin;
 /// A head in strict order spins for this part of the time of others, less than the halt that
 /// follows: no other CPU can use the lock meanwhile, and the holder may need the processor.
 const STRICT_PART: u64 = 5;
-/// A waiter that has slept spins for this part of the time of others, which is a wake-up latency.
-const ASLEEP_PART: u64 = 2;
+/// A newcomer that has not slept yet spins for so many times as long as other waiters.
+const AWAKE_TIMES: u64 = 2;
+/// The longest pause of a newcomer, in readings of the clock.
+const LONGEST_PAUSE: u32 = 8;
 /// How often a waiter doubles the time after which it looks whether the lock is
 /// [reserved](Costs::reserved_ns) in vain: until a wake-up an hour is left of it.
 const DOUBLINGS: u32 = 20;
@@ -32,14 +34,17 @@ const DOUBLINGS: u32 = 20;
 pub(super) struct Pace {
     spin: Spin,
     budget_ns: u64,
+    /// How many pauses come before the next look, and at most.
     pauses: u32,
+    most_pauses: u32,
 }
 
 impl Pace {
     /// Of a waiter outside the queue, which has slept or not.
     pub(super) fn of_newcomer(costs: Costs, has_slept: bool) -> Self {
-        let part = if has_slept { ASLEEP_PART } else { 1 };
-        Self { pauses: costs.pauses_per_look.max(1), ..Self::new(costs.spin_ns() / part) }
+        let times = if has_slept { 1 } else { AWAKE_TIMES };
+        let most_pauses = costs.pauses_per_look.saturating_mul(LONGEST_PAUSE).max(1);
+        Self { most_pauses, ..Self::new(costs.spin_ns() * times) }
     }
 
     /// Of a queue head, which can be passed or not.
@@ -55,18 +60,25 @@ impl Pace {
     }
 
     fn new(budget_ns: u64) -> Self {
-        Self { spin: Spin::new(budget_ns), budget_ns, pauses: 1 }
+        Self { spin: Spin::new(budget_ns), budget_ns, pauses: 1, most_pauses: 1 }
     }
 
     /// Waits until it is time for another look. Returns false if it is time to halt instead.
     #[inline]
     pub(super) fn goes_on<P: Platform>(&mut self) -> bool {
-        self.spin.pause_times::<P>(self.pauses)
+        let pauses = self.pauses;
+        self.pauses = pauses.saturating_mul(2).min(self.most_pauses);
+        self.spin.pause_times::<P>(pauses)
     }
 
     /// Whether the last wait read the clock, so that a decision about time is due.
     pub(super) fn has_read_clock(&self) -> bool {
         self.spin.has_read_clock()
+    }
+
+    /// Whether half of the time is over, so that a halt is near.
+    pub(super) fn is_half_spent(&self) -> bool {
+        self.spin.left_ns() <= self.budget_ns / 2
     }
 
     /// This waiter has slept: its time begins again.
@@ -98,8 +110,8 @@ mod tests {
         assert_eq!(paces(slow), paces(COSTS).map(|two| two.map(|ns| 4 * ns)));
         assert_eq!(paces(COSTS.with_spins(false)), [[0; 2]; 2]);
         let [[awake, slept], [strict, passed]] = paces(COSTS);
-        assert!(strict < slept && slept < awake && strict < COSTS.wake_ns);
-        assert!(awake > COSTS.wake_ns && passed == awake);
+        assert!(strict < COSTS.wake_ns && COSTS.wake_ns < slept && slept < awake);
+        assert_eq!(passed, slept);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::{Order, QueueLock, kick};
 use crate::atomic::Atomic;
 use crate::counters::Class;
 use crate::park;
-use crate::platform::Platform;
+use crate::platform::{CheapRelease, Platform};
 use crate::raw::RawFairLock;
 use crate::raw::word::queue::{LockWord, cas, rmw, update};
 
@@ -44,7 +44,8 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     #[inline(never)]
     pub(super) unsafe fn release(&self, fair: bool) -> bool {
         let address = ptr::from_ref(&self.word);
-        let releases = |seen: LockWord| seen.is_locked().then(|| seen.released(fair));
+        let releases =
+            |seen: LockWord| seen.is_locked().then(|| seen.released(fair, P::Release::EXISTS));
         // ORDERING: Release, O2. The word is not touched again (F4).
         let released = update(&self.word, Release, releases);
         released.map(|(before, _)| Self::after_release(address, before)).is_ok()

@@ -17,6 +17,7 @@
 //! | `ABSENT` | The queue head has not come although the lock was free and reserved for it: it is passed without a count. | a waiter that passes it | the queue head when it is back |
 //! | `PARKED` | A waiter outside the queue may have halted on the word. | each such waiter, before it halts, and when it takes the lock or joins the queue after that, because it can't know whether it was the last | the release, which wakes one |
 //! | `tail` | The code of the last node in the queue, or zero. | each waiter that joins | the queue head, if it is also the last |
+//! | instead | A note, which names no node: `NOTED`, a newcomer may halt before long; `SEEN`, a release has seen the upper half; `LAST`, who set `PARKED` may have been the last waiter. | a newcomer; a release; a waiter that has halted | a newcomer that takes the lock, joins the queue or leaves late; `LAST` by the release |
 //!
 //! # The lowest byte
 //!
@@ -54,6 +55,14 @@ const ABSENT: u32 = 1 << 15;
 const PARKED: u32 = 1 << 16;
 const TAIL: u32 = 0xfffe_0000;
 const TAIL_SHIFT: u32 = 17;
+/// In place of the tail, which names no node: a newcomer may halt before long.
+const NOTED: u32 = 1 << TAIL_SHIFT;
+/// In place of the tail: a release has seen `NOTED`.
+const SEEN: u32 = 2 << TAIL_SHIFT;
+/// In place of the tail: who set `PARKED` has not halted, and may have been the last waiter.
+const LAST: u32 = 3 << TAIL_SHIFT;
+/// The least tail that names a node.
+const NODES: u32 = NodeId::LEAST << TAIL_SHIFT;
 const _: () = assert!(
     LOCKED ^ STEALS ^ HALTED ^ NO_STEALING ^ ABSENT ^ PARKED ^ TAIL == u32::MAX,
     "the fields cover the word and do not overlap"
@@ -91,7 +100,7 @@ impl LockWord {
     /// Whether the queue has any waiters.
     #[inline(always)]
     pub(crate) const fn has_queue(self) -> bool {
-        self.0 & TAIL != 0
+        self.0 >= NODES
     }
 
     /// The last node in the queue.
@@ -193,18 +202,25 @@ impl LockWord {
         if self.has_queue() || !self.has_parked() {
             None
         } else {
-            Some(Self(self.0 & !PARKED | DISABLED))
+            Some(Self(self.without_note().0 & !PARKED | DISABLED))
         }
     }
 
-    /// The same word, but its next release wakes a waiter that has halted outside the queue.
+    /// The same word, but its next release wakes a waiter that is about to halt outside the queue.
     pub(crate) const fn parked(self) -> Self {
-        Self(self.0 | PARKED)
+        let kept = if self.0 & TAIL == LAST { self.without_note() } else { self };
+        Self(kept.0 | PARKED)
     }
 
-    /// [`parked`](Self::parked), by a waiter that leaves: nothing is handed over to it.
+    /// The same word, but its next release wakes the waiter for which a wake-up was meant that this
+    /// CPU has had. It leaves no note behind.
+    pub(crate) const fn passed_on(self) -> Self {
+        Self(self.without_note().0 | PARKED | if self.has_queue() { 0 } else { LAST })
+    }
+
+    /// [`passed_on`](Self::passed_on), by a waiter that leaves: nothing is handed over to it.
     pub(crate) const fn left(self) -> Self {
-        Self(if self.is_handed_over() { self.0 & !DISABLED } else { self.0 } | PARKED)
+        Self(if self.is_handed_over() { self.0 & !DISABLED } else { self.0 }).passed_on()
     }
 
     /// Whether a waiter may have halted outside the queue, so that a release has to wake one.
@@ -213,9 +229,20 @@ impl LockWord {
         self.0 & PARKED != 0
     }
 
-    /// Whether a release sees that there are waiters, however cheap it is.
-    pub(crate) const fn has_waiters(self) -> bool {
-        self.0 & (PARKED | TAIL) != 0
+    /// Whether the next release sees what a newcomer writes into this word, however cheap releases
+    /// are: some release has seen the upper half, and all since then.
+    pub(crate) const fn is_seen(self) -> bool {
+        self.has_parked() || self.0 >= SEEN
+    }
+
+    /// A newcomer leaves a note, if there is nothing in the upper half yet: `(0,..) -> (NOTED,..)`.
+    pub(crate) const fn noted(self) -> Option<Self> {
+        if self.0 & (PARKED | TAIL) == 0 { Some(Self(self.0 | NOTED)) } else { None }
+    }
+
+    /// The same word without a note.
+    pub(crate) const fn without_note(self) -> Self {
+        if self.has_queue() { self } else { Self(self.0 & !TAIL) }
     }
 
     /// The queue head takes the lock and leaves: `(t,..,n,0) -> (t,..,0,1)`, or
@@ -246,15 +273,24 @@ impl LockWord {
 
     /// The release: `(..,n,1) -> (..,n,0)`, or `(t,..,0,1) -> (t,..,1,0)`: the holder may have
     /// taken the lock past the queue without counting that. With `fair`, no newcomer passes the
-    /// waiters in the queue, and what was handed over stays so.
-    pub(crate) const fn released(self, fair: bool) -> Self {
+    /// waiters in the queue, and what was handed over stays so. A note is seen; where other
+    /// releases are `cheap`, so is `PARKED`.
+    pub(crate) const fn released(self, fair: bool, cheap: bool) -> Self {
         if self.is_handed_over() {
             return Self(self.0 & !(LOCKED | PARKED | if fair { 0 } else { DISABLED }));
         }
         let strict = fair && self.has_queue() && !self.is_head_absent();
         let counts = self.has_queue() && !self.is_head_absent() && self.0 & STEALS == 0;
         let steal = if counts { STEAL } else { 0 };
-        Self((self.0 & !(LOCKED | PARKED) | if strict { NO_STEALING } else { 0 }) + steal)
+        let tail = match self.0 & TAIL {
+            nodes if nodes >= NODES => nodes,
+            LAST => 0,
+            _ if cheap && self.has_parked() => SEEN,
+            NOTED | SEEN => SEEN,
+            _ => 0,
+        };
+        let kept = self.0 & !(LOCKED | PARKED | TAIL) | if strict { NO_STEALING } else { 0 };
+        Self((kept | tail) + steal)
     }
 }
 
@@ -347,15 +383,45 @@ mod tests {
     fn a_release_changes_the_count_only_where_a_steal_may_be_missing() {
         let plain = |word: &LockWord| word.is_locked() && !word.is_handed_over();
         for word in words(0).chain(words(OTHER)).filter(plain) {
-            let after = word.released(false);
+            let after = word.released(false, true);
             let counts = word.has_queue() && !word.is_head_absent();
             let missing = u32::from(counts && word.steals() == 0);
             assert_eq!(after.steals(), word.steals() + missing, "{:#x}", word.bits());
             let others = !(LOCKED | STEALS | PARKED);
-            assert_eq!(after.bits() & others, word.bits() & others);
+            assert_eq!(after.without_note().bits() & others, word.bits() & others);
             assert!(!after.is_locked() && !after.has_parked());
             let strict = if counts { NO_STEALING } else { 0 };
-            assert_eq!(word.released(true).bits(), after.bits() | strict);
+            assert_eq!(word.released(true, true).bits(), after.bits() | strict);
+        }
+    }
+
+    /// A note is no queue. Once a release has seen it, it stays, until a waiter wipes it.
+    #[test]
+    fn a_note_is_seen_and_the_last_waiter_leaves_none() {
+        let plain = |word: &LockWord| !word.has_parked() && !word.is_handed_over();
+        for word in words(0).filter(plain) {
+            let free = word.released(false, true);
+            let noted = word.noted().expect("the upper half is zero");
+            assert!(!noted.is_seen() && !noted.has_queue() && noted.noted().is_none());
+            assert_eq!(noted.without_note(), word);
+            assert_eq!((noted.tail(), noted.reservation()), (None, word.reservation()));
+            let seen = noted.released(false, true);
+            assert!(seen.is_seen() && seen.released(false, true) == seen);
+            assert_eq!(seen.without_note(), free);
+            assert_eq!(seen.joined_by(me(), true), free.joined_by(me(), true));
+            assert!(!word.parked().released(false, false).is_seen());
+            for word in [word, noted, word.passed_on()] {
+                let parked = word.parked();
+                assert!(parked.is_seen() && parked.has_parked() && !parked.has_queue());
+                assert_eq!(parked.released(false, true), seen);
+                let passed = parked.passed_on();
+                assert!(passed.is_seen() && passed.has_parked() && !passed.has_queue());
+                assert_eq!(passed.released(false, true), free);
+            }
+        }
+        for word in words(OTHER) {
+            assert!(word.is_seen() && word.without_note() == word && word.noted().is_none());
+            assert_eq!(word.passed_on(), word.parked());
         }
     }
 
@@ -366,13 +432,13 @@ mod tests {
         assert_eq!(held.joined_by(me(), false).handed_over(), None);
         let handed = held.handed_over().expect("a waiter has halted, and there is no queue");
         assert!(handed.is_locked() && !handed.has_parked());
-        assert_eq!(handed.released(false), LockWord::FREE);
-        let free = handed.parked().released(true);
+        assert_eq!(handed.released(false, true), LockWord::FREE);
+        let free = handed.parked().released(true, true);
         assert!(!free.is_locked() && free.bits() & 0xff != 0, "the fast path takes nothing");
         assert!(free.reservation().is_some() && free.taken_by_newcomer(false).is_none());
         assert_eq!(free.taken_by_newcomer(true), Some(LockWord::HELD));
         assert_eq!(free.taken_past_reservation(), LockWord::HELD);
-        assert_eq!(free.left(), LockWord::FREE.parked());
+        assert_eq!(free.left(), LockWord::FREE.passed_on());
     }
 
     #[test]
@@ -416,7 +482,7 @@ mod tests {
         let mut word = LockWord::new(OTHER << TAIL_SHIFT);
         let mut steals = 0;
         while let Some(taken) = word.taken_by_newcomer(true) {
-            word = taken.released(false);
+            word = taken.released(false, true);
             assert_ne!(word.bits() & 0xff, 0, "{:#x}", word.bits());
             steals += 1;
         }
@@ -432,7 +498,7 @@ mod tests {
                 LockWord::new(0).joined_by(me(), true),
                 word.without_halted(true),
                 word.without_head(me(), true),
-                word.released(true),
+                word.released(true, true),
             ] {
                 assert!(new.is_stealing_disabled() && new.bits() & 0xff != 0, "{:#x}", new.bits());
             }
