@@ -8,10 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use overlock_parking_lot as parking_lot;
-use parking_lot::lock_api::{RawMutex as _, RawRwLock as _};
 use parking_lot::{
-    Condvar, FairMutex, MappedMutexGuard, Mutex, MutexGuard, Once, OnceState, RawMutex, RawRwLock,
-    RwLock,
+    Condvar, FairMutex, MappedMutexGuard, Mutex, MutexGuard, Once, OnceState, RwLock,
 };
 
 const SOON: Duration = Duration::from_millis(20);
@@ -68,39 +66,6 @@ fn a_fair_mutex_lets_the_waiter_have_the_lock_next() {
     assert!(fair > 10, "only {fair} of 20 waiters were next, and {unfair} of a mutex");
 }
 
-/// How often a thread releases a lock, and takes it again at once, until one that has slept for it
-/// has had it: `parking_lot` and ours bound that.
-macro_rules! passes {
-    ($mutex:expr, $lock:ident) => {{
-        let (mutex, comes) = (&$mutex, &Barrier::new(2));
-        thread::scope(|scope| {
-            let mut guard = mutex.$lock();
-            scope.spawn(move || {
-                comes.wait();
-                *mutex.$lock() = true;
-            });
-            comes.wait();
-            let mut passes = 0;
-            while !*guard && passes < 200 {
-                thread::sleep(SOON);
-                drop(guard);
-                guard = mutex.$lock();
-                passes += 1;
-            }
-            assert!(*guard, "passed 200 times");
-        });
-    }};
-}
-
-#[test]
-fn a_waiter_is_not_passed_for_ever() {
-    passes!(Mutex::new(false), lock);
-    passes!(FairMutex::new(false), lock);
-    passes!(RwLock::new(false), write);
-    passes!(::parking_lot::Mutex::new(false), lock);
-    passes!(::parking_lot::RwLock::new(false), write);
-}
-
 #[test]
 fn instants_and_durations_are_deadlines() {
     let (mutex, rwlock) = (Mutex::new(()), RwLock::new(()));
@@ -124,17 +89,6 @@ fn instants_and_durations_are_deadlines() {
     // A deadline that has passed still leaves one try.
     assert!(mutex.try_lock_until(start).is_some());
     assert!(rwlock.try_write_for(Duration::MAX).is_some());
-}
-
-#[test]
-fn a_fair_mutex_excludes() {
-    let sum = FairMutex::new(0);
-    thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| (0..1000).for_each(|_| *sum.lock() += 1));
-        }
-    });
-    assert_eq!(sum.into_inner(), 4000);
 }
 
 #[test]
@@ -177,21 +131,6 @@ fn a_panic_of_a_closure_is_caught() {
     assert!(ONCE.state().done());
     static CONDVAR: Condvar = Condvar::new();
     assert!(catch_unwind(|| CONDVAR.notify_all()).is_ok());
-}
-
-#[test]
-fn raw_locks_stand_in_constants() {
-    static MUTEX: RawMutex = RawMutex::INIT;
-    static RWLOCK: RawRwLock = RawRwLock::INIT;
-    assert!(MUTEX.try_lock() && !MUTEX.try_lock());
-    assert!(RWLOCK.try_lock_shared() && RWLOCK.try_lock_shared() && !RWLOCK.try_lock_exclusive());
-    // SAFETY: taken above.
-    unsafe {
-        MUTEX.unlock();
-        RWLOCK.unlock_shared();
-        RWLOCK.unlock_shared();
-    }
-    assert!(!MUTEX.is_locked() && !RWLOCK.is_locked());
 }
 
 #[cfg(feature = "arc_lock")]

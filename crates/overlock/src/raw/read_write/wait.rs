@@ -278,3 +278,41 @@ impl<P: Platform> Wait<P> {
         }
     }
 }
+
+#[cfg(all(test, feature = "threads"))]
+mod tests {
+    use core::sync::atomic::{AtomicBool, AtomicU32};
+
+    use super::*;
+    use crate::one_cpu::one_cpu;
+    use crate::raw::RawLock;
+
+    one_cpu!(Alone, NOW_NS, halts);
+
+    static LOCK: RawRwLock<Alone> = RawRwLock::new();
+    static IS_FAIR: AtomicBool = AtomicBool::new(true);
+    static PASSES: AtomicU32 = AtomicU32::new(0);
+
+    /// Another writer has had the lock for a millisecond, and takes it again at once if it may.
+    fn halts() {
+        NOW_NS.fetch_add(1_000_000, Relaxed);
+        // SAFETY: it has been taken for that writer.
+        unsafe { if IS_FAIR.load(Relaxed) { LOCK.unlock_fair() } else { LOCK.unlock() } };
+        if LOCK.try_lock_in_turn() {
+            PASSES.fetch_add(1, Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_writer_that_sleeps_is_passed_for_five_milliseconds_and_not_by_fair_releases() {
+        for (is_fair, passes) in [(true, 0..1), (false, 4..7)] {
+            IS_FAIR.store(is_fair, Relaxed);
+            PASSES.store(0, Relaxed);
+            LOCK.lock();
+            LOCK.lock();
+            assert!(passes.contains(&PASSES.load(Relaxed)), "{PASSES:?}, fair: {is_fair}");
+            // SAFETY: taken by the waiter, from the other.
+            unsafe { LOCK.unlock() };
+        }
+    }
+}
