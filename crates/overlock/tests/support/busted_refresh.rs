@@ -19,40 +19,35 @@ use crate::support::sites;
 type Right = Refresh<Number, ByAddress>;
 type Compute<'a> = &'a dyn Fn() -> Number;
 
-/// Its `fresh` accepts the refresh that is under way.
-struct Joining(Right);
+/// A right one whose calls are taken for others.
+struct Mistaken<const FAULT: u8>(Right);
 
-impl Shared for Joining {
+/// Its `fresh` accepts the refresh that is under way.
+const JOINS: u8 = 0;
+/// Its `fresh` refreshes nothing, and its `last` waits.
+const SWAPPED: u8 = 1;
+/// Its `join` accepts what has ended.
+const IDLE: u8 = 2;
+
+impl<const FAULT: u8> Shared for Mistaken<FAULT> {
     fn new(cell: &dyn Fn() -> Word) -> Self {
         Self(Shared::new(cell))
     }
     fn join(&self, compute: Compute) -> Number {
-        self.0.join(compute)
+        match FAULT {
+            IDLE if self.0.last() != Number(0) => self.0.last(),
+            _ => self.0.join(compute),
+        }
     }
     fn fresh(&self, compute: Compute) -> Number {
-        self.0.join(compute)
+        match FAULT {
+            JOINS => self.0.join(compute),
+            SWAPPED => self.0.last(),
+            _ => self.0.fresh(compute),
+        }
     }
     fn last(&self) -> Number {
-        self.0.last()
-    }
-}
-
-/// Its `join` does not wait, and its `last` does.
-struct Swapped(Right);
-
-impl Shared for Swapped {
-    fn new(cell: &dyn Fn() -> Word) -> Self {
-        Self(Shared::new(cell))
-    }
-    fn join(&self, compute: Compute) -> Number {
-        self.0.join(compute);
-        self.0.last()
-    }
-    fn fresh(&self, _: Compute) -> Number {
-        self.0.last()
-    }
-    fn last(&self) -> Number {
-        self.0.fresh(&|| self.0.last())
+        if FAULT == SWAPPED { self.0.fresh(&|| self.0.last()) } else { self.0.last() }
     }
 }
 
@@ -149,41 +144,26 @@ fn failure<S: Shared>(all: Steps<Call>) -> String {
 
 #[test]
 fn a_fresh_that_takes_what_is_under_way_is_found() {
-    let failure = failure::<Joining>(&[&[Join], &[Fresh]]);
+    let failure = failure::<Mistaken<JOINS>>(&[&[Join], &[Fresh]]);
     assert!(failure.contains("stale: Fresh"), "{failure}");
 }
 
 #[test]
 fn a_fresh_that_refreshes_nothing_is_found() {
-    let failure = failure::<Swapped>(&[&[Join, Fresh], &[Join]]);
+    let failure = failure::<Mistaken<SWAPPED>>(&[&[Join, Fresh], &[Join]]);
     assert!(failure.contains("stale: Fresh"), "{failure}");
 }
 
 #[test]
 fn a_join_that_takes_what_has_ended_is_found() {
-    struct Idle(Right);
-    impl Shared for Idle {
-        fn new(cell: &dyn Fn() -> Word) -> Self {
-            Self(Shared::new(cell))
-        }
-        fn join(&self, compute: Compute) -> Number {
-            if self.0.last() == Number(0) { self.0.join(compute) } else { self.0.last() }
-        }
-        fn fresh(&self, compute: Compute) -> Number {
-            self.0.fresh(compute)
-        }
-        fn last(&self) -> Number {
-            self.0.last()
-        }
-    }
-    let failure = failure::<Idle>(&[&[Join], &[Join]]);
+    let failure = failure::<Mistaken<IDLE>>(&[&[Join], &[Join]]);
     assert!(failure.contains("stale: Join"), "{failure}");
 }
 
 /// The refresher waits for the reader, and the reader for the refresher.
 #[test]
 fn a_last_that_waits_for_the_refresher_is_found() {
-    let failure = failure::<Swapped>(&[&[Stops], &[Last]]);
+    let failure = failure::<Mistaken<SWAPPED>>(&[&[Stops], &[Last]]);
     assert!(failure.contains("exceeded"), "{failure}");
 }
 
