@@ -10,9 +10,9 @@ use overlock_trace::analysis::{
 /// Reads a trace. Threads are letters; `A+` is born, `A>` gets a processor, `A|` loses it, `A/` is
 /// throttled, `A-5` sleeps for reason 5, `A!B` is woken by B, `A?x` waits for lock x at the site of
 /// that letter, `A.` ends its wait, `A@` with what it waited for, `A&x` takes x past those that
-/// wait, `A^x` wakes waiters of x, `A%x` does so as a reader, `A,` has done so, `A=x` owns x, `A#x` is seen to have been
-/// taken and `A$x` to be free, `A*`
-/// spins when it is sampled, `A~` ends.
+/// wait, `A^x` wakes waiters of x, `A%x` does so as a reader, `A,` has done so, `A=x` owns x,
+/// `A#x` is seen to have been taken and `A$x` to be free, `A*` spins when it is sampled, `A~`
+/// ends.
 fn events(trace: &str) -> Vec<Event> {
     let mut events = Vec::new();
     for line in trace.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -258,26 +258,6 @@ fn a_chain_is_followed_to_its_end() {
     let end = |end| x.links.get(&Link { via: Some(y), end }).copied().unwrap_or(0);
     assert_eq!(end(asleep(7)), 30_000);
     assert_eq!(end(State::Running), 20_000);
-}
-
-/// The same where x is shared and its waiter is of another process: y is the holder's own.
-#[test]
-fn a_chain_is_followed_into_another_process() {
-    let mut all = events(CHAIN);
-    for Event { thread, what, .. } in &mut all {
-        match what {
-            What::Born { process, .. } if *thread == u32::from(b'B') => *process = 2,
-            What::Wait { lock, .. } | What::Wake { lock, .. } if *lock == u64::from(b'x') => {
-                *lock |= SHARED;
-            }
-            _ => {}
-        }
-    }
-    assert_eq!(split(&report(&all), 'x'), [18, 2, 0, 50, 1, 0]);
-    let found = report(&all);
-    let x = at(&found, 'x');
-    let end = Link { via: Some(Site(u32::from('y'))), end: asleep(7) };
-    assert_eq!(x.links.get(&end), Some(&30_000));
 }
 
 /// Three waiters: each release starts a new holder, and the lock is free until that one runs.

@@ -257,7 +257,11 @@ pub(super) fn advice(found: &Findings) -> String {
         Cure::DontSleepInside => {
             let inside = lock.finding.as_ref().and_then(|one| one.slept_in.first());
             let inside = inside.map(|(what, _)| format!(" ({what})")).unwrap_or_default();
-            format!("The holders of {place} sleep inside the section{inside}: move that out of it.")
+            let is_semaphore = lock.finding.as_ref().is_some_and(|one| one.kind == Kind::Semaphore);
+            let more = if is_semaphore { ", or let more threads in at once" } else { "" };
+            format!(
+                "The holders of {place} sleep inside the section{inside}: move that out of it{more}."
+            )
         }
         Cure::LetWritersPass => format!(
             "Writers at {place} wait while readers take turns: the next one comes before the last \

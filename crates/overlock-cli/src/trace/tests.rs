@@ -96,13 +96,6 @@ fn a_loop_is_told_by_whom_it_kept_waiting() {
     assert_eq!(text, kept("trace-loop").trim_end(), "{text}");
 }
 
-#[test]
-fn without_waits_no_lock_is_blamed() {
-    let events = [&BORN[..], &[(50, A, Exit), (50, B, Exit)]].concat();
-    let text = text(&found(&events), 10);
-    assert!(text.starts_with("Not a lock problem: threads were busy"), "{text}");
-}
-
 /// The processes of a server do the same.
 #[test]
 fn processes_that_wait_at_one_place_are_one_row() {

@@ -57,7 +57,7 @@ pub(crate) struct Kind {
     pub(crate) heading: &'static str,
     /// The field that is the same in rows that belong together.
     pub(crate) group: Option<&'static str>,
-    /// Fields that another one repeats.
+    /// Fields that another one repeats; `*` stands for all that are not listed.
     hidden: &'static [&'static str],
     /// The fields, in the order in which to read them.
     fields: &'static [Field],
@@ -98,21 +98,21 @@ const KINDS: &[Kind] = &[
         name: "trace-lock",
         heading: "Waits for locks",
         group: None,
-        hidden: TRACE_HIDDEN,
+        hidden: &["*"],
         fields: TRACE,
     },
     Kind {
         name: "trace-outside",
         heading: "Waits for what is outside of the program",
         group: None,
-        hidden: TRACE_HIDDEN,
+        hidden: &["*"],
         fields: TRACE,
     },
     Kind {
         name: "trace-work",
         heading: "Waits for work, time, or each other",
         group: None,
-        hidden: TRACE_HIDDEN,
+        hidden: &["*"],
         fields: TRACE,
     },
     Kind {
@@ -258,29 +258,6 @@ const TRACE: &[Field] = fields! {
     "holder_ns.unknown" "unknown" Nanos "what it did is not known";
 };
 
-/// What the fields above say in other words, or what only programs want.
-const TRACE_HIDDEN: &[&str] = &[
-    "pid",
-    "type",
-    "where",
-    "locks_count",
-    "is_estimate",
-    "wait_ns.p50",
-    "wait_ns.p99",
-    "wait_ns.p999",
-    "longest_thread",
-    "hold_ns.seen",
-    "hold_ns.p50",
-    "hold_ns.p999",
-    "holder_ns.waiting",
-    "passed_ns",
-    "lost_races",
-    "looks",
-    "found_free",
-    "in_crowd",
-    "for_nothing",
-];
-
 /// What is known about a field.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Named {
@@ -303,7 +280,8 @@ pub(crate) fn kind(name: &str) -> Option<&'static Kind> {
 impl Kind {
     /// Returns whether the field is left out, because another one repeats it.
     pub(crate) fn hides(&self, name: &str) -> bool {
-        self.hidden.contains(&name)
+        let is_listed = || self.fields.iter().any(|field| field.name == name);
+        self.hidden.contains(&name) || (self.hidden == ["*"] && !is_listed())
     }
 }
 

@@ -15,8 +15,8 @@
 //! sleeps are one stall. A wait that ends without a release (a timeout, a signal, lost events) is
 //! unknown since the last release.
 //!
-//! Who takes a lock past its waiters, and for how long, leaves few events. So the memory of locks is
-//! looked at, too, where it says whether they are free: where there were enough looks, the lock was
+//! Who takes a lock past its waiters, and for how long, leaves few events. So the memory of locks
+//! is looked at, too, where it says whether they are free: where there were enough looks, the lock was
 //! free for as large a part of its waits as they have found.
 //!
 //! A source that sees calls of locks knows more: which thread takes a lock that others wait for, so
@@ -170,7 +170,7 @@ impl Analysis {
         self.locks.values_mut().for_each(|lock| lock.lose(at));
     }
 
-    /// Threads may go on from now on. What they did before was for the watching, and is not counted.
+    /// Threads may go on from now on. What they did before was for the watching: it is not counted.
     pub fn begin(&mut self, at: u64) {
         for thread in self.threads.values_mut() {
             thread.line = Timeline::new(at, State::Preempted, self.limits.states);

@@ -15,8 +15,8 @@ pub enum Class {
     Work,
 }
 
-/// Declares the kinds: the words for each, and what such a sleep is, if that does not depend on what
-/// its threads do.
+/// Declares the kinds: the words for each, and what such a sleep is, if that does not depend on
+/// what its threads do.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $words:literal, $class:expr;)*) => {
         /// The kind of thing that a thread sleeps for.

@@ -2,8 +2,8 @@
 //! Loops that wait on a processor, told by their instructions.
 //!
 //! A thread that yields its processor waits, and so does one that pauses it. A loop waits if it
-//! contains PAUSE, or if all that it does is to look at memory that it does not itself move on to or
-//! write: load, compare, branch, and perhaps an attempt to exchange the value. Compilers put what
+//! contains PAUSE, or if all that it does is to look at memory that it does not itself move on to
+//! or write: load, compare, branch, and perhaps an attempt to exchange the value. Compilers put what
 //! is seldom done behind the end of the function, so loops are found by where branches lead; and
 //! between two attempts a thread may count, to back off.
 

@@ -90,6 +90,8 @@ const ENOUGH_SAMPLES: u64 = 20;
 const TURNS: f64 = 0.25;
 /// Threads that sleep for a moment wait for something, if that is this part of their time.
 const NOTICEABLE_POLLING: f64 = 0.10;
+/// If this part is for locks, these are what counts.
+const NOTICEABLE_BESIDE: f64 = 0.05;
 /// A moment, and how many of them are many.
 const SHORT_SLEEP_NS: u64 = 20_000_000;
 const MANY_SLEEPS: u64 = 100;
@@ -156,6 +158,8 @@ impl Verdict {
         let (most, cure) =
             choices.into_iter().max_by(|one, two| one.0.total_cmp(&two.0)).unwrap_or_default();
         let unknown = of(State::Unknown) + unknown_sleep(rows, total);
+        // Who sleeps while others wait for a lock may hold it, and looks for nothing.
+        let polls = polling > NOTICEABLE_POLLING && lock_share < NOTICEABLE_BESIDE;
         match cure {
             // A crowd that is woken for one task waits for the mutex, or for processors, then.
             _ if crowd > NOTICEABLE && most < crowd + lock_share + of(State::Preempted) => {
@@ -163,7 +167,7 @@ impl Verdict {
             }
             _ if most < NOTICEABLE && (unknown > 0.5 || facts.is_secret) => Cure::LookCloser,
             _ if most < NOTICEABLE && facts.unseen_share >= NOTICEABLE => Cure::LookCloser,
-            _ if polling > NOTICEABLE_POLLING && most < polling * 0.5 => Cure::StopPolling,
+            _ if polls && most < polling * 0.5 => Cure::StopPolling,
             _ if most < NOTICEABLE && unknown > wants_to_run.max(self.work_share) => {
                 Cure::LookCloser
             }

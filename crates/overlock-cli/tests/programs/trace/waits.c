@@ -233,6 +233,6 @@ int main(int count, char **names) {
     }
     pthread_join(waiting, NULL);
     one->closes();
-    printf("{\"kind\":\"truth\",\"waited\":%ld,\"delayed\":%ld,\"longest\":%ld,\"used\":%ld,\"cpu\":%ld}\n", (long)waited,
-           (long)delayed, (long)longest, (long)used, (long)clock_ns(CLOCK_PROCESS_CPUTIME_ID));
+    printf("{\"kind\":\"truth\",\"waited\":%ld,\"delayed\":%ld,\"longest\":%ld,\"used\":%ld,\"cpu\":%ld}\n",
+           (long)waited, (long)delayed, (long)longest, (long)used, (long)clock_ns(CLOCK_PROCESS_CPUTIME_ID));
 }
