@@ -16,8 +16,8 @@
 //! unknown since the last release.
 //!
 //! Who takes a lock past its waiters, and for how long, leaves few events. So the memory of locks
-//! is looked at, too, where it says whether they are free: where there were enough looks, the lock was
-//! free for as large a part of its waits as they have found.
+//! is looked at, too, where it says whether they are free: where there were enough looks, the
+//! lock was free for as large a part of its waits as they have found.
 //!
 //! A source that sees calls of locks knows more: which thread takes a lock that others wait for, so
 //! that it was free until then, and which wait ends with the lock. It may tell of a release later

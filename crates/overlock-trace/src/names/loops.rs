@@ -3,9 +3,9 @@
 //!
 //! A thread that yields its processor waits, and so does one that pauses it. A loop waits if it
 //! contains PAUSE, or if all that it does is to look at memory that it does not itself move on to
-//! or write: load, compare, branch, and perhaps an attempt to exchange the value. Compilers put what
-//! is seldom done behind the end of the function, so loops are found by where branches lead; and
-//! between two attempts a thread may count, to back off.
+//! or write: load, compare, branch, and perhaps an attempt to exchange the value. Compilers put
+//! what is seldom done behind the end of the function, so loops are found by where branches lead;
+//! and between two attempts a thread may count, to back off.
 
 use crate::names::images::Images;
 use iced_x86::{
