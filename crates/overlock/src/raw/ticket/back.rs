@@ -87,7 +87,7 @@ mod tests {
                 assert_eq!(unsafe { lock.hand_back() }, !waits);
                 let cells = (lock.head.load(Relaxed), lock.tail.load(Relaxed));
                 match behind {
-                    Some(behind) => assert_eq!(cells, (ticket, behind as u16 + 2)),
+                    Some(behind) => assert_eq!(cells, (ticket, (behind as u16).wrapping_add(2))),
                     None => assert_eq!(cells, (0, 0)),
                 }
             }
