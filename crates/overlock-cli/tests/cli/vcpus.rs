@@ -180,13 +180,21 @@ fn contention_chooses_the_work_and_the_check_judges() {
 #[test]
 fn an_experiment_that_can_not_run_is_refused() {
     let factors = "locks = ['hybrid']\ncpus = [1]";
-    for (factors, host, sentence) in [
-        (&*format!("{factors}\npolicies = ['report']"), "sample_ns = 1000", "leave no time to run"),
-        (factors, "slice_ns = 1000", "shorter than its switch"),
-        (&format!("{factors}\ntimers = ['sundial']"), "", "mine.toml:7: "),
+    let kvm = kvm_works("an_experiment_that_can_not_run_is_refused");
+    for (world, factors, host, sentence) in [
+        (
+            "kvm",
+            &*format!("{factors}\npolicies = ['report']"),
+            "sample_ns = 1000",
+            "leave no time to run",
+        ),
+        ("kvm", factors, "slice_ns = 1000", "shorter than its switch"),
+        ("sim", &format!("{factors}\ntimers = ['sundial']"), "", "mine.toml:7: "),
     ] {
         let (_folder, path) = experiment(factors, host);
-        said(&["bench", "--in", "sim", &path]).ends(2, sentence);
+        if kvm || world == "sim" {
+            said(&["bench", "--in", world, &path]).ends(2, sentence);
+        }
     }
 }
 
@@ -221,9 +229,12 @@ fn a_spinner_that_reports_nothing_is_sampled() {
 
 #[test]
 fn more_pcpus_than_cpus_are_refused() {
+    if !kvm_works("more_pcpus_than_cpus_are_refused") {
+        return;
+    }
     let cpus = std::thread::available_parallelism().unwrap().get();
     let more = (cpus + 1).to_string();
-    let refused = sim(&["--pcpus", &more, "--cpus", &more, "--json"]);
+    let refused = lab_for("0.02", "kvm", &["--pcpus", &more, "--cpus", &more, "--json"]);
     refused.ends(2, &format!("use --pcpus {cpus}, or simulate such a host by --in sim:HOST"));
     assert!(refused.records("point").is_empty(), "{refused:?}");
 }

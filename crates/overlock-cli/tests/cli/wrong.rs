@@ -44,7 +44,7 @@ const WRONG: &[(&str, &str)] = &[
     ("bench quick --cs 0", "an experiment says what is measured; leave out"),
     ("bench --policies oracle", "threads have no yield policy and no PM timer: --in kvm has"),
     ("bench --timeline 5ms", "--timeline is about vCPUs: use it with --in kvm or sim"),
-    ("bench --in sim --timeline 1s", "a timeline of 1s is longer than half a run of 0.2 s"),
+    ("bench --in sim --timeline 1s", "a timeline of 1s is longer than half a run of 0.1 s"),
     (
         "bench --workload ping-pong --locks yield --threads 2",
         "yield has no condition variables, which ping-pong needs; hybrid, ",
