@@ -8,14 +8,13 @@ use super::File;
 const FACADES: [&str; 4] = ["overlock", "overlock-c", "overlock-parking-lot", "overlock-spin"];
 
 /// Names that several crates have already. Rename a type rather than add to these.
-const KNOWN: [&str; 26] = [
+const KNOWN: [&str; 24] = [
     "Background",
     "Candidate",
     "Clock",
     "Config",
     "Counts",
     "Ended",
-    "Engine",
     "Error",
     "Event",
     "Guest",
@@ -34,7 +33,6 @@ const KNOWN: [&str; 26] = [
     "Vcpu",
     "Verdict",
     "Window",
-    "Yields",
 ];
 
 /// Returns the names of public types that stand in several files.
