@@ -269,8 +269,8 @@ fn a_program_without_a_lock_problem_is_told_so() {
         by_each(ALL, |source| {
             let said = run(source, command[0], &command[1..]);
             let cure = said.records("trace-summary").remove(0)["cure"].as_str().unwrap().to_owned();
-            // A look may find nothing in a program of some milliseconds.
-            let is_short = source == "looks" && cure == "look-closer";
+            // Looks tell of sleeps in calls, and may find none in a program of some milliseconds.
+            let is_short = source != "tracepoints" && cure == "look-closer";
             assert!(cures.contains(&&*cure) || is_short, "{command:?} by {source}: {said:?}");
         });
     }
