@@ -40,6 +40,6 @@ mod plan;
 mod random;
 mod read;
 
-pub use definition::{Experiment, Factors, Place, Workload};
+pub use definition::{Experiment, Factors, NamedPoint, Workload};
 pub use host::Host;
 pub use plan::Plan;

@@ -22,7 +22,7 @@ mod worker;
 mod world;
 
 pub use error::RunError;
-pub use isolated::{CHILD, Ended, obey, pairs, run};
+pub use isolated::{CHILD, RunEnd, obey, pairs, run};
 pub use neighbours::{NEIGHBOUR, compute};
 pub use run::RunSpec;
 pub use sample::spacing;

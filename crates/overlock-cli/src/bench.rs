@@ -154,15 +154,3 @@ fn one(
 fn day(now: SystemTime) -> u64 {
     now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / (24 * 60 * 60))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::time::Duration;
-
-    #[test]
-    fn the_seed_changes_at_midnight() {
-        let at = |seconds| day(UNIX_EPOCH + Duration::from_secs(seconds));
-        assert_eq!([0, 86_399, 86_400, 1_700_000_000].map(at), [0, 0, 1, 19_675]);
-    }
-}

@@ -7,7 +7,7 @@ use crate::{bench, output, process};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use overlock_results::page::{Drawing, Run};
+use overlock_results::page::{Drawing, Recording};
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -79,7 +79,7 @@ pub(crate) fn main(args: &ReportArgs) -> Result<Outcome> {
     for complaint in &results.complaints {
         output::complain(&format!("overlock: {complaint}"));
     }
-    if !results.runs.iter().any(Run::has_results) {
+    if !results.runs.iter().any(Recording::has_results) {
         bail!(
             "there is nothing to report; results come from --json or --out of bench, compare, ..."
         );

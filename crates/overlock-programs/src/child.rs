@@ -30,7 +30,7 @@
 //! (set-user-ID, file capabilities) loses the signal.
 
 use crate::groups::Registered;
-use crate::usage::Usage;
+use crate::usage::CpuUsage;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{
@@ -54,7 +54,7 @@ pub struct Exit {
     /// Its exit code, or the signal that ended it.
     pub status: ExitStatus,
     /// What it, and the children it waited for, used.
-    pub usage: Usage,
+    pub usage: CpuUsage,
     /// The time from its start to its end, as the parent saw it.
     pub wall: Duration,
 }

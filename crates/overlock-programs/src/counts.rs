@@ -91,9 +91,10 @@ impl Shared {
         let claimed = head.claimed.load(Relaxed) as usize;
         let own = claimed.min(PLACES - 1);
         let (own, last) = self.tally().places.split_at(own);
-        let mut processes: Vec<Counts> = own.iter().map(|place| Counts::of(place, 1)).collect();
+        let mut processes: Vec<ProcessCounts> =
+            own.iter().map(|place| ProcessCounts::of(place, 1)).collect();
         if let Some(more) = claimed.checked_sub(PLACES - 1).filter(|more| *more > 0) {
-            processes.extend(last.first().map(|place| Counts::of(place, more)));
+            processes.extend(last.first().map(|place| ProcessCounts::of(place, more)));
         }
         Counted { processes, strangers: head.strangers.load(Relaxed) }
     }
@@ -135,14 +136,14 @@ fn high(file: OwnedFd) -> OwnedFd {
 #[derive(Clone, Debug, Default)]
 pub struct Counted {
     /// Each process, and the last that share a place.
-    pub processes: Vec<Counts>,
+    pub processes: Vec<ProcessCounts>,
     /// How many processes have loaded a library of another build.
     pub strangers: u32,
 }
 
 /// The counters of one process, or of all that came after the last free place.
 #[derive(Clone, Debug)]
-pub struct Counts {
+pub struct ProcessCounts {
     pub pid: u32,
     /// More than 1 if it is not one process.
     pub processes: usize,
@@ -152,13 +153,13 @@ pub struct Counts {
     counts: Vec<u64>,
 }
 
-impl Counts {
+impl ProcessCounts {
     fn of(place: &Place, processes: usize) -> Self {
         let lock = place.lock.load(Relaxed).checked_sub(1).map(|lock| lock as usize);
         let names: Vec<&str> = LOCKS.iter().copied().chain([NONE]).collect();
         let program = place.program.iter().flat_map(|word| word.load(Relaxed).to_le_bytes());
         let program: Vec<u8> = program.take_while(|byte| *byte != 0).collect();
-        Counts {
+        ProcessCounts {
             pid: place.pid.load(Relaxed),
             processes,
             lock: lock.and_then(|lock| names.get(lock)).copied().unwrap_or("undecided").into(),
@@ -210,7 +211,7 @@ impl Counted {
     /// longest.
     pub fn sums(&self) -> BTreeMap<String, u64> {
         let mut sums = BTreeMap::<String, u64>::new();
-        for (name, count) in self.processes.iter().flat_map(Counts::named) {
+        for (name, count) in self.processes.iter().flat_map(ProcessCounts::named) {
             let is_longest = name == LONGEST_STALL;
             let sum = sums.entry(name).or_default();
             *sum = if is_longest { count.max(*sum) } else { *sum + count };
@@ -229,11 +230,11 @@ impl Counted {
 mod tests {
     use super::*;
 
-    fn counts(counter: usize, count: u64, longest_ns: u64) -> Counts {
+    fn counts(counter: usize, count: u64, longest_ns: u64) -> ProcessCounts {
         let mut counts = vec![0; COUNTERS];
         counts[counter] = count;
         let (lock, program) = ("hybrid".into(), "x".into());
-        Counts { pid: 7, processes: 1, lock, program, longest_ns, counts }
+        ProcessCounts { pid: 7, processes: 1, lock, program, longest_ns, counts }
     }
 
     #[test]

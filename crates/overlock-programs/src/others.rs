@@ -86,7 +86,7 @@ impl Watch {
     }
 
     /// Looks in a thread of its own, until the end.
-    pub fn start(target: &Target) -> Background {
+    pub fn start(target: &Target) -> Watching {
         let (stop, stopped) = mpsc::channel::<()>();
         let mut watch = Watch::new(target);
         let looking = thread::spawn(move || {
@@ -95,7 +95,7 @@ impl Watch {
             }
             watch
         });
-        Background { stop, looking }
+        Watching { stop, looking }
     }
 
     /// Returns how long to wait for the next look.
@@ -177,12 +177,12 @@ fn is_program(path: &Path) -> bool {
 
 /// A watch in a thread of its own.
 #[derive(Debug)]
-pub struct Background {
+pub struct Watching {
     stop: mpsc::Sender<()>,
     looking: thread::JoinHandle<Watch>,
 }
 
-impl Background {
+impl Watching {
     /// Ends it. Returns the reasons as [`Watch::reasons`] does.
     pub fn end(self) -> Vec<String> {
         drop(self.stop);

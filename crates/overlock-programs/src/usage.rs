@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 
 /// CPU time and memory of this process, or of one that has ended.
 #[derive(Clone, Copy, Debug)]
-pub struct Usage {
+pub struct CpuUsage {
     /// User and system time, in seconds.
     pub cpu_seconds: f64,
     /// The kernel's part of it, in seconds, from its sampling of ticks.
@@ -18,10 +18,10 @@ pub struct Usage {
     pub max_rss_kib: i64,
 }
 
-impl From<libc::rusage> for Usage {
+impl From<libc::rusage> for CpuUsage {
     fn from(usage: libc::rusage) -> Self {
         let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-        Usage {
+        CpuUsage {
             cpu_seconds: seconds(usage.ru_utime) + seconds(usage.ru_stime),
             system_seconds: seconds(usage.ru_stime),
             voluntary: usage.ru_nvcsw,
@@ -31,7 +31,7 @@ impl From<libc::rusage> for Usage {
     }
 }
 
-impl Usage {
+impl CpuUsage {
     /// Returns what this process has used so far, all threads together.
     pub fn of_process() -> Self {
         Self::of(libc::RUSAGE_SELF)

@@ -34,7 +34,7 @@ mod whole;
 mod words;
 
 pub use picture::Drawing;
-pub use read::{Results, Run};
+pub use read::{Recording, Results};
 
 use crate::row::Row;
 use std::path::PathBuf;

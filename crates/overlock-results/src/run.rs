@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::Accounts;
-use crate::stats::{Spread, jain};
+use crate::stats::{Spread, Sum, jain, median};
 use crate::timeline::Timeline;
 
 /// The name of a world, or of something that is counted.
@@ -23,6 +23,30 @@ pub struct WaitNs {
     pub p999: u64,
     /// The longest wait that ended.
     pub max: u64,
+}
+
+impl WaitNs {
+    /// Sums up the waits of a run, of which the longest is known exactly; `ns` makes nanoseconds of
+    /// a length.
+    pub fn of(waits: &Sum, longest: u64, ns: impl Fn(u64) -> u64) -> Self {
+        let at = |part| ns(waits.quantile(part));
+        Self { p50: at(0.5), p99: at(0.99), p999: at(0.999), max: ns(longest) }
+    }
+
+    /// The medians of some runs' percentiles, and the longest of all.
+    pub(crate) fn over(runs: &[Run]) -> Self {
+        let all = || runs.iter().map(|run| run.wait_ns);
+        let mid = |of: fn(Self) -> u64| {
+            let each: Vec<f64> = all().map(|waits| of(waits) as f64).collect();
+            median(&each).unwrap_or(0.0).round() as u64
+        };
+        Self {
+            p50: mid(|of| of.p50),
+            p99: mid(|of| of.p99),
+            p999: mid(|of| of.p999),
+            max: all().map(|of| of.max).max().unwrap_or(0),
+        }
+    }
 }
 
 /// What happened during the time for which all vCPUs together waited for one lock.

@@ -2,7 +2,7 @@
 //! Can files be read that the command wrote? `tests/data` has one of each verb, named after the day
 //! of the version that wrote it; of long lists in them, most is left out.
 
-use overlock_results::page::{Drawing, Results, Run};
+use overlock_results::page::{Drawing, Recording, Results};
 use scraper::{Html, Selector};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ fn each_is_read_completely() {
     for name in names() {
         let results = read(&name);
         assert_eq!(results.complaints, [""; 0], "{name}");
-        assert!(results.runs.iter().all(Run::has_results), "{name}");
+        assert!(results.runs.iter().all(Recording::has_results), "{name}");
         let page = text(&overlock_results::page::page(&results, None));
         assert!(!page.contains("NaN") && !page.contains("inf "), "{page}");
         let lines = fs::read_to_string(data().join(&name)).unwrap();

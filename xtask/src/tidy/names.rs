@@ -8,13 +8,9 @@ use super::File;
 const FACADES: [&str; 4] = ["overlock", "overlock-c", "overlock-parking-lot", "overlock-spin"];
 
 /// Names that several crates have already. Rename a type rather than add to these.
-const KNOWN: [&str; 24] = [
-    "Background",
-    "Candidate",
+const KNOWN: [&str; 18] = [
     "Clock",
     "Config",
-    "Counts",
-    "Ended",
     "Error",
     "Event",
     "Guest",
@@ -23,13 +19,11 @@ const KNOWN: [&str; 24] = [
     "Nanos",
     "Oracle",
     "Outcome",
-    "Place",
     "Published",
     "Report",
     "Row",
     "Standing",
     "State",
-    "Usage",
     "Vcpu",
     "Verdict",
     "Window",

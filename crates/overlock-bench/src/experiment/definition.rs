@@ -26,7 +26,7 @@ pub struct Experiment {
     pub factors: Factors,
     /// Points beside those that the lists make.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub points: Vec<Place>,
+    pub points: Vec<NamedPoint>,
     /// What all points have in common.
     #[serde(default)]
     pub host: Host,
@@ -124,7 +124,7 @@ pub struct Factors {
 /// A point that an experiment names, beside or instead of those that its lists make.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Place {
+pub struct NamedPoint {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<u32>,
     /// The same as a multiple of the pCPUs.

@@ -4,7 +4,7 @@
 use super::{Experiment, random};
 use crate::workload::Profile;
 use crate::{Failed, Job, Shape, VCPUS_MAX};
-use crate::{World, experiment::Place};
+use crate::{World, experiment::NamedPoint};
 use overlock_results::locks::HAND_OVER;
 use overlock_results::locks::Lock;
 use overlock_results::stats::unique;
@@ -104,7 +104,7 @@ impl Experiment {
         let plain = Shape { lengths: lengths[0], ..Shape::default() };
         let mut all = Vec::new();
         for place in &self.points {
-            let Place { section_ns, think_ns, .. } = *place;
+            let NamedPoint { section_ns, think_ns, .. } = *place;
             let cpus = place.cpus.or_else(|| Some(self.times(place.over?))).unwrap_or(1);
             all.push((Profile { section_ns, think_ns, ..profile.clone() }, plain, vec![cpus]));
         }

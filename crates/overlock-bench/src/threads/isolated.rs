@@ -39,7 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const PAIRS: u32 = 4_000;
 
 #[derive(Debug)]
-pub enum Ended<T> {
+pub enum RunEnd<T> {
     Well(T),
     /// The lock's own fault: the sentence explains it.
     Badly(String),
@@ -49,7 +49,7 @@ pub enum Ended<T> {
 }
 
 /// Runs one lock at one point in its own process, until `cancelled` is set.
-pub fn run(spec: RunSpec, cancelled: &AtomicBool) -> Result<Ended<Run>> {
+pub fn run(spec: RunSpec, cancelled: &AtomicBool) -> Result<RunEnd<Run>> {
     let limit = Duration::from_secs_f64(spec.seconds) + PATIENCE;
     ask(&Order::Run(spec), limit, cancelled)
 }
@@ -61,7 +61,7 @@ pub fn pairs(
     samples: usize,
     clock: Stamps,
     cancelled: &AtomicBool,
-) -> Result<Ended<Vec<Vec<f64>>>> {
+) -> Result<RunEnd<Vec<Vec<f64>>>> {
     let locks = locks.iter().map(|lock| lock.name.to_owned()).collect();
     ask(&Order::Pairs { locks, samples, clock }, PATIENCE, cancelled)
 }
@@ -70,7 +70,7 @@ fn ask<T: for<'de> Deserialize<'de>>(
     order: &Order,
     limit: Duration,
     cancelled: &AtomicBool,
-) -> Result<Ended<T>> {
+) -> Result<RunEnd<T>> {
     let order = serde_json::to_string(order).map_err(RunError::Order)?;
     let mut command = Command::new("/proc/self/exe");
     command.arg0("overlock").args([CHILD, &order]);
@@ -78,18 +78,18 @@ fn ask<T: for<'de> Deserialize<'de>>(
     let finished = finish(&mut command, Some(limit), cancelled);
     match finished.map_err(RunError::when("watch a process for a run"))? {
         Finished::Exited { exit, stdout, .. } => judge(exit.status, &stdout),
-        Finished::TooLong => Ok(Ended::Badly(format!("hung: no end after {} s", limit.as_secs()))),
-        Finished::Cancelled => Ok(Ended::Interrupted),
+        Finished::TooLong => Ok(RunEnd::Badly(format!("hung: no end after {} s", limit.as_secs()))),
+        Finished::Cancelled => Ok(RunEnd::Interrupted),
     }
 }
 
-fn judge<T: for<'de> Deserialize<'de>>(status: ExitStatus, answer: &[u8]) -> Result<Ended<T>> {
+fn judge<T: for<'de> Deserialize<'de>>(status: ExitStatus, answer: &[u8]) -> Result<RunEnd<T>> {
     match (status.code(), status.signal()) {
-        (Some(0), _) => Ok(Ended::Well(serde_json::from_slice(answer).map_err(RunError::Answer)?)),
+        (Some(0), _) => Ok(RunEnd::Well(serde_json::from_slice(answer).map_err(RunError::Answer)?)),
         (Some(2), _) => Err(RunError::NotStarted),
-        (_, Some(libc::SIGINT | libc::SIGTERM)) => Ok(Ended::Interrupted),
-        (_, Some(signal)) => Ok(Ended::Badly(format!("died of signal {signal}"))),
-        (code, None) => Ok(Ended::Badly(format!("ended with code {}", code.unwrap_or(-1)))),
+        (_, Some(libc::SIGINT | libc::SIGTERM)) => Ok(RunEnd::Interrupted),
+        (_, Some(signal)) => Ok(RunEnd::Badly(format!("died of signal {signal}"))),
+        (code, None) => Ok(RunEnd::Badly(format!("ended with code {}", code.unwrap_or(-1)))),
     }
 }
 

@@ -8,7 +8,7 @@
 //! own time by its tick (1 to 10 ms): a rough figure in short runs.
 
 use crate::RunDelay;
-use overlock_programs::Usage;
+use overlock_programs::CpuUsage;
 use overlock_results::Sched;
 use std::time::Instant;
 
@@ -16,8 +16,8 @@ use std::time::Instant;
 #[derive(Debug)]
 pub(crate) struct Account {
     at: Instant,
-    process: Usage,
-    coordinator: Usage,
+    process: CpuUsage,
+    coordinator: CpuUsage,
     /// Seconds in the run queue, all threads together.
     queued: Option<f64>,
 }
@@ -27,8 +27,8 @@ impl Account {
     pub(crate) fn now(threads: &[i32]) -> Self {
         Account {
             at: Instant::now(),
-            process: Usage::of_process(),
-            coordinator: Usage::of_thread(),
+            process: CpuUsage::of_process(),
+            coordinator: CpuUsage::of_thread(),
             queued: threads.iter().map(|&thread| seconds_queued(thread)).sum(),
         }
     }
@@ -41,7 +41,7 @@ impl Account {
     /// Returns what has passed since `earlier`: averages, and switches per second.
     pub(crate) fn since(&self, earlier: &Account) -> Sched {
         let seconds = (self.at - earlier.at).as_secs_f64().max(f64::MIN_POSITIVE);
-        let rate = |figure: &dyn Fn(&Usage) -> f64| {
+        let rate = |figure: &dyn Fn(&CpuUsage) -> f64| {
             let workers =
                 |account: &Account| figure(&account.process) - figure(&account.coordinator);
             ((workers(self) - workers(earlier)) / seconds).max(0.0)

@@ -142,10 +142,20 @@ impl<L: ConstLock + 'static> Subject for Ours<L> {
     }
 }
 
-/// Locks whose guards release them.
+/// Locks whose guards release them, and that readers can share if there is a guard for that.
 macro_rules! guarded {
-    ($($lock:ty, $self:ident => $guard:expr;)*) => {$(
+    ($($lock:ty, $self:ident => $guard:expr $(, $shared:expr)?;)*) => {$(
         impl Subject for $lock {
+            $(
+                const SHARES: bool = true;
+
+                #[inline]
+                fn share<R>(&$self, section: impl FnOnce() -> R) -> R {
+                    let _guard = $shared;
+                    section()
+                }
+            )?
+
             fn new() -> Self {
                 <$lock>::new(())
             }
@@ -158,6 +168,7 @@ macro_rules! guarded {
         }
     )*};
 }
+use guarded;
 
 guarded! {
     std::sync::Mutex<()>, self => self.lock().unwrap_or_else(PoisonError::into_inner);

@@ -350,7 +350,6 @@ fn coordinate(shared: &Shared<dyn Place>) -> Run {
     });
     let ns = |ticks| clock.to_ns(ticks).round() as u64;
     let waits = Histogram::sum(records.iter().map(|record| &record.waits));
-    let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|part| ns(waits.quantile(part)));
     let wait_counts: Vec<(u64, u64)> =
         waits.counts().into_iter().map(|(ticks, count)| (ns(ticks), count)).collect();
     let longest = |of: fn(&Record) -> &AtomicU64| {
@@ -369,7 +368,7 @@ fn coordinate(shared: &Shared<dyn Place>) -> Run {
         ops_per_cpu: Spread::of(&ops),
         jain: jain(&ops),
         ops,
-        wait_ns: WaitNs { p50, p99, p999, max: ns(longest_wait) },
+        wait_ns: WaitNs::of(&waits, longest_wait, ns),
         wait_counts: merged(std::iter::once(&wait_counts[..])),
         longest_stall_ns: Some(ns(longest_wait.max(watch.longest))),
         write_stall_ns: (shared.cells.shares() && longest_write > 0).then(|| ns(longest_write)),

@@ -3,7 +3,7 @@
 
 use crate::clock::Stamps;
 use crate::threads::RunError;
-use crate::threads::isolated::{self, Ended};
+use crate::threads::isolated::{self, RunEnd};
 use crate::threads::neighbours::Neighbours;
 use crate::threads::run::RunSpec;
 use crate::threads::sample::spacing;
@@ -63,16 +63,16 @@ impl Threads {
 
     fn sample(&self, spec: RunSpec, cancel: &AtomicBool) -> Result<Run, Failed> {
         match isolated::run(spec, cancel)? {
-            Ended::Well(sample) if sample.lost == 0 => Ok(sample),
-            Ended::Well(sample) => {
+            RunEnd::Well(sample) if sample.lost == 0 => Ok(sample),
+            RunEnd::Well(sample) => {
                 let lost = sample.lost;
                 let times = if lost == 1 { "an update" } else { "updates" };
                 Err(Failed::Subject(format!(
                     "lost {times} ({lost}): two threads were in the critical section at once"
                 )))
             }
-            Ended::Badly(how) => Err(Failed::Subject(how)),
-            Ended::Interrupted => Err(Failed::Cancelled),
+            RunEnd::Badly(how) => Err(Failed::Subject(how)),
+            RunEnd::Interrupted => Err(Failed::Cancelled),
         }
     }
 }
@@ -172,9 +172,9 @@ impl World for Threads {
     ) -> Result<Option<Vec<Vec<f64>>>, Failed> {
         let entries: Vec<&Entry> = locks.iter().filter_map(|lock| subjects::find(lock)).collect();
         match isolated::pairs(&entries, samples, self.clock, cancel)? {
-            Ended::Well(samples) => Ok(Some(samples)),
-            Ended::Badly(how) => Err(Failed::Subject(how)),
-            Ended::Interrupted => Err(Failed::Cancelled),
+            RunEnd::Well(samples) => Ok(Some(samples)),
+            RunEnd::Badly(how) => Err(Failed::Subject(how)),
+            RunEnd::Interrupted => Err(Failed::Cancelled),
         }
     }
 

@@ -38,14 +38,13 @@ pub(crate) fn run_of(
     let nominal_ns = config.slice.as_nanos() as f64 * slices as f64;
     let slice_ns = host(|vcpu| vcpu.slice_ns) as f64;
     let waits = Histogram::sum(tallies.iter().map(Tally::waits));
-    let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|part| waits.quantile(part));
     Run {
         seconds,
         ops_per_s: operations.iter().sum::<u64>() as f64 / seconds,
         ops_per_cpu: Spread::of(&operations),
         jain: jain(&operations),
         ops: operations,
-        wait_ns: WaitNs { p50, p99, p999, max: largest(tallies, |t| value(&t.longest_ns)) },
+        wait_ns: WaitNs::of(&waits, largest(tallies, |t| value(&t.longest_ns)), |ns| ns),
         wait_counts: waits.counts(),
         longest_stall_ns: Some(largest(tallies, |t| t.longest_stall_ns(ended_ns))),
         cpu_s_per_s: share(host(|vcpu| vcpu.ran_ns)),

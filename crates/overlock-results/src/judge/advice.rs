@@ -8,7 +8,7 @@
 //! covers the median with 95 %: then there is no verdict, only the lock that looks best.
 
 use crate::Run;
-use crate::judge::recommend::{self, Candidate, cannot_starve};
+use crate::judge::recommend::{self, Contender, cannot_starve};
 use crate::row::{Advice, Point, Row, Summary, beside};
 use crate::stats::{self, CONFIDENCE, STALL_NS};
 use crate::units::{three, time};
@@ -31,7 +31,7 @@ pub fn advice(rows: &[Row], lines: &[Summary]) -> Option<Advice> {
     };
     let some_are_calm = first.iter().any(|line| is_calm(line));
     let left = first.iter().filter(|line| !some_are_calm || is_calm(line));
-    let candidates: Vec<Candidate<'_>> = left.filter_map(|line| candidate(line, rows)).collect();
+    let candidates: Vec<Contender<'_>> = left.filter_map(|line| candidate(line, rows)).collect();
     let ties = recommend::choose(&candidates);
     let (chosen, ties) = ties.split_first()?;
     let line = first.iter().find(|line| line.lock == chosen.lock)?;
@@ -135,14 +135,14 @@ fn figures(line: &Summary) -> String {
     text + &kept.unwrap_or_default() + "."
 }
 
-fn candidate<'a>(line: &'a Summary, rows: &[Row]) -> Option<Candidate<'a>> {
+fn candidate<'a>(line: &'a Summary, rows: &[Row]) -> Option<Contender<'a>> {
     let points = rows.iter().filter_map(Row::point).filter(|point| point.lock == line.lock);
     let points: Vec<&Point> = points.collect();
     let rounds = points.iter().map(|point| point.samples.len()).min()?;
     let round = |index| points.iter().map(|of| score(&of.samples[index])).collect::<Vec<_>>();
     let scores = (0..rounds).filter_map(|index| stats::geomean(&round(index))).collect();
     let lock = line.lock.as_str();
-    Some(Candidate { lock, cannot_starve: cannot_starve(lock), scores })
+    Some(Contender { lock, cannot_starve: cannot_starve(lock), scores })
 }
 
 fn score(run: &Run) -> f64 {

@@ -42,38 +42,38 @@ pub fn score(figure: f64, jain: f64, longest_stall_ns: f64) -> f64 {
 
 /// A lock in the running.
 #[derive(Clone, Debug)]
-pub struct Candidate<'a> {
+pub struct Contender<'a> {
     pub lock: &'a str,
     /// Whether it lets no thread wait for ever.
     pub cannot_starve: bool,
     pub scores: Vec<f64>,
 }
 
-impl Candidate<'_> {
+impl Contender<'_> {
     /// Returns the median of its scores; 0 without rounds.
     pub fn score(&self) -> f64 {
         stats::median(&self.scores).unwrap_or(0.0)
     }
 
     /// Returns how many times better than `other` the lock is, round by round.
-    pub fn over(&self, other: &Candidate<'_>) -> Option<Interval> {
+    pub fn over(&self, other: &Contender<'_>) -> Option<Interval> {
         let rounds = self.scores.iter().zip(&other.scores);
         Interval::of(&rounds.map(|(own, other)| own / other).collect::<Vec<_>>())
     }
 
     /// Returns whether the lock is certainly better than `other`, and by enough to matter.
-    pub fn beats(&self, other: &Candidate<'_>) -> bool {
+    pub fn beats(&self, other: &Contender<'_>) -> bool {
         self.over(other).is_some_and(|ratio| ratio.low > 1.0 && ratio.median >= NEAR_TIE)
     }
 }
 
 /// Returns the candidate with the best score.
-pub fn best<'c, 'a>(candidates: &'c [Candidate<'a>]) -> Option<&'c Candidate<'a>> {
+pub fn best<'c, 'a>(candidates: &'c [Contender<'a>]) -> Option<&'c Contender<'a>> {
     candidates.iter().max_by(|a, b| a.score().total_cmp(&b.score()))
 }
 
 /// Returns the candidates that tie with the best one, and that one itself: first the one to use.
-pub fn choose<'c, 'a>(candidates: &'c [Candidate<'a>]) -> Vec<&'c Candidate<'a>> {
+pub fn choose<'c, 'a>(candidates: &'c [Contender<'a>]) -> Vec<&'c Contender<'a>> {
     let Some(best) = best(candidates) else { return Vec::new() };
     let mut ties: Vec<_> = candidates.iter().filter(|other| !best.beats(other)).collect();
     ties.sort_by(|a, b| {
@@ -87,12 +87,12 @@ mod tests {
     use super::*;
 
     /// A lock with the same figure and the same stall in six rounds.
-    fn candidate(lock: &str, figure: f64, stall_ms: f64) -> Candidate<'_> {
+    fn candidate(lock: &str, figure: f64, stall_ms: f64) -> Contender<'_> {
         let scores = vec![score(figure, 1.0, stall_ms * 1e6); 6];
-        Candidate { lock, cannot_starve: cannot_starve(lock), scores }
+        Contender { lock, cannot_starve: cannot_starve(lock), scores }
     }
 
-    fn chosen(candidates: &[Candidate<'_>]) -> Vec<String> {
+    fn chosen(candidates: &[Contender<'_>]) -> Vec<String> {
         choose(candidates).iter().map(|of| of.lock.to_owned()).collect()
     }
 

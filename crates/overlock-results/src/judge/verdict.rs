@@ -2,7 +2,7 @@
 //! Which lock suits the program, and whether the figures are good enough to tell.
 
 use crate::Run;
-use crate::judge::recommend::{self, Candidate};
+use crate::judge::recommend::{self, Contender};
 use crate::judge::startup;
 use crate::row::{Choice, LIBC, NONE, Point};
 use crate::stats::{self, CONFIDENCE, Interval};
@@ -89,14 +89,14 @@ impl<'a> Findings<'a> {
 
     /// Returns what the rule weighs: how many times better than the baseline each lock is, and its
     /// longest stalls, if they are known of all runs.
-    fn candidates(&self, series: &[&'a Point]) -> Vec<Candidate<'a>> {
+    fn candidates(&self, series: &[&'a Point]) -> Vec<Contender<'a>> {
         let known = self.knows_stalls();
         let candidate = |series: &&'a Point| {
             let ratios = series.better_than(self.baseline);
             let stalls = self.stalls_ns(series).filter(|_| known);
             let stalls = stalls.unwrap_or_else(|| vec![0.0; ratios.len()]);
             let rounds = ratios.iter().zip(&stalls);
-            Candidate {
+            Contender {
                 lock: &series.lock,
                 cannot_starve: recommend::cannot_starve(&series.lock),
                 scores: rounds
@@ -139,10 +139,10 @@ impl<'a> Findings<'a> {
     /// Handles the case that the baseline came out best.
     fn keep(
         &self,
-        best: &Candidate<'a>,
-        all: &[Candidate<'a>],
+        best: &Contender<'a>,
+        all: &[Contender<'a>],
     ) -> Option<(Option<&'a str>, String)> {
-        let others: Vec<Candidate<'a>> =
+        let others: Vec<Contender<'a>> =
             all.iter().filter(|other| other.lock != best.lock).cloned().collect();
         let next = recommend::best(&others)?;
         if !best.beats(next) {
@@ -170,14 +170,14 @@ impl<'a> Findings<'a> {
     /// Handles the case that another lock came out best.
     fn change(
         &self,
-        best: &Candidate<'a>,
-        all: &[Candidate<'a>],
+        best: &Contender<'a>,
+        all: &[Contender<'a>],
     ) -> Option<(Option<&'a str>, String)> {
         let baseline = all.iter().find(|lock| lock.lock == self.baseline.lock)?;
         if !best.beats(baseline) {
             return Some((None, self.tie(best, baseline)?));
         }
-        let certain: Vec<Candidate<'a>> =
+        let certain: Vec<Contender<'a>> =
             all.iter().filter(|lock| lock.beats(baseline)).cloned().collect();
         let ties = recommend::choose(&certain);
         let (chosen, ties) = ties.split_first()?;
@@ -200,7 +200,7 @@ impl<'a> Findings<'a> {
                 None => ".".into(),
             };
         }
-        let is_new = |tie: &&&Candidate<'_>| !(passes_over_best && tie.lock == best.lock);
+        let is_new = |tie: &&&Contender<'_>| !(passes_over_best && tie.lock == best.lock);
         let ties: Vec<&str> = ties.iter().filter(is_new).map(|tie| tie.lock).collect();
         if !ties.is_empty() {
             sentence += &format!(" It ties with {}.", ties.join(", "));
@@ -209,7 +209,7 @@ impl<'a> Findings<'a> {
     }
 
     /// Describes two locks that tie, one of them the baseline.
-    fn tie(&self, best: &Candidate<'_>, next: &Candidate<'_>) -> Option<String> {
+    fn tie(&self, best: &Contender<'_>, next: &Contender<'_>) -> Option<String> {
         let noise = best.over(next)?.includes(1.0);
         let weighed = self.stalls_matter(best, next);
         let mut sentence = format!(
@@ -239,8 +239,8 @@ impl<'a> Findings<'a> {
     /// the rule weighs them.
     fn as_good_as(
         &self,
-        lock: &Candidate<'_>,
-        other: &Candidate<'_>,
+        lock: &Contender<'_>,
+        other: &Contender<'_>,
         which_is: &str,
     ) -> Option<String> {
         let ratio = self.over(lock, other)?;
@@ -255,22 +255,22 @@ impl<'a> Findings<'a> {
     }
 
     /// Returns how many times better than another lock the figure of a lock is.
-    fn over(&self, lock: &Candidate<'_>, other: &Candidate<'_>) -> Option<Interval> {
+    fn over(&self, lock: &Contender<'_>, other: &Contender<'_>) -> Option<Interval> {
         Interval::of(&self.find(lock.lock)?.better_than(self.find(other.lock)?))
     }
 
     /// As `over`, than the library that replaces nothing.
-    fn over_none(&self, lock: &Candidate<'_>) -> Option<Interval> {
+    fn over_none(&self, lock: &Contender<'_>) -> Option<Interval> {
         Interval::of(&self.find(lock.lock)?.better_than(self.none?))
     }
 
     /// Whether one of the locks stalled for so long that the rule weighs it.
-    fn stalls_matter(&self, lock: &Candidate<'_>, other: &Candidate<'_>) -> bool {
+    fn stalls_matter(&self, lock: &Contender<'_>, other: &Contender<'_>) -> bool {
         [lock, other].iter().any(|of| self.longest_stall_ns(of) > recommend::SHORT_STALL_NS)
     }
 
     /// Returns the longest stall over all rounds, or zero if stalls do not count.
-    fn longest_stall_ns(&self, lock: &Candidate<'_>) -> f64 {
+    fn longest_stall_ns(&self, lock: &Contender<'_>) -> f64 {
         let stalls = self.find(lock.lock).and_then(|series| self.stalls_ns(series));
         stalls.filter(|_| self.knows_stalls()).into_iter().flatten().fold(0.0, f64::max)
     }

@@ -351,13 +351,6 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_published_figures_have_words() {
-        for name in ["ours_cpus", "source", "published_ratio", "noise_percent"] {
-            assert!(!named(kind("published"), name).heading.contains('_'), "{name}");
-        }
-    }
-
-    #[test]
     fn names_are_unique_and_explained() {
         for kind in KINDS {
             for (at, field) in kind.fields.iter().enumerate() {

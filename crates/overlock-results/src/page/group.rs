@@ -8,7 +8,7 @@
 
 use crate::Takers;
 use crate::page::label::trimmed;
-use crate::page::read::Run;
+use crate::page::read::Recording;
 use crate::row::Point;
 use crate::stats::{self, Interval};
 use crate::units::{Nanos, three};
@@ -25,7 +25,7 @@ pub(crate) struct Section<'a> {
 /// The points of one machine and one commit.
 #[derive(Debug)]
 pub(crate) struct Setup<'a> {
-    pub(crate) runs: Vec<&'a Run>,
+    pub(crate) runs: Vec<&'a Recording>,
     pub(crate) cells: Vec<Cell<'a>>,
 }
 
@@ -35,11 +35,11 @@ pub(crate) struct Cell<'a> {
     pub(crate) series: String,
     pub(crate) cpus: Option<u32>,
     pub(crate) over: Option<f64>,
-    pub(crate) points: Vec<(&'a Run, &'a Point)>,
+    pub(crate) points: Vec<(&'a Recording, &'a Point)>,
 }
 
 /// Sorts all points into sections, in their order of appearance.
-pub(crate) fn sections(runs: &[Run]) -> Vec<Section<'_>> {
+pub(crate) fn sections(runs: &[Recording]) -> Vec<Section<'_>> {
     let mut sections: Vec<Section<'_>> = Vec::new();
     for (run, point) in runs.iter().flat_map(|run| run.points.iter().map(move |p| (run, p))) {
         let title = title(point);
@@ -83,7 +83,7 @@ fn title(point: &Point) -> String {
 }
 
 impl<'a> Section<'a> {
-    fn add(&mut self, run: &'a Run, point: &'a Point) {
+    fn add(&mut self, run: &'a Recording, point: &'a Point) {
         let at = self.setups.iter().position(|setup| setup.runs[0].is_like(run));
         let setup = match at {
             Some(at) => &mut self.setups[at],

@@ -2,7 +2,7 @@
 //! Records without a chart: verdicts and failures as sentences, others as tables of their fields.
 
 use crate::page::fields::{self, Kind, Named, Unit, named};
-use crate::page::read::{Other, Run};
+use crate::page::read::{Other, Recording};
 use crate::page::table::{Column, Group, Table, interval, none, number};
 use crate::stats::{Interval, unique};
 use maud::{Markup, html};
@@ -38,7 +38,7 @@ fn sentence(other: &Other) -> Option<(&'static str, String)> {
 }
 
 /// Shows the sentences in which a command ended.
-pub(crate) fn sentences(run: &Run) -> Markup {
+pub(crate) fn sentences(run: &Recording) -> Markup {
     html! {
         @for (tone, text) in run.others.iter().filter_map(sentence) {
             p class={ "sentence " (tone) } { (text) }
@@ -177,7 +177,7 @@ fn table(name: &str, all: &[&Other]) -> Table {
 }
 
 /// Makes tables of all other records of a run, one for each kind.
-pub(crate) fn tables(run: &Run) -> Markup {
+pub(crate) fn tables(run: &Recording) -> Markup {
     let rest: Vec<&Other> = run.others.iter().filter(|other| sentence(other).is_none()).collect();
     let mut kinds = unique(rest.iter().map(|other| other.kind.as_str()));
     kinds.sort_by_key(|name| fields::place(name));

@@ -3,7 +3,7 @@
 
 use crate::columns::{Column, LOCK_TIME, PAGE, THREAD_TIME, View};
 use crate::page::group::{Cell, Section, three_short};
-use crate::page::read::Run;
+use crate::page::read::Recording;
 use crate::page::table::{self, Figure, Group, Table, none, number};
 use crate::row::Point;
 use crate::stats::{Interval, unique};
@@ -60,7 +60,7 @@ fn compared(point: &Point) -> Option<Markup> {
 type Fill<'a> = Box<dyn Fn(&Point) -> Option<Markup> + 'a>;
 
 /// Returns the columns that some point of the section has.
-fn filled<'a>(all: &[(&str, &Run, &Point)]) -> Vec<(table::Column, Fill<'a>)> {
+fn filled<'a>(all: &[(&str, &Recording, &Point)]) -> Vec<(table::Column, Fill<'a>)> {
     let figure = (column("figure", known("figure").about), Box::new(compared) as Fill<'a>);
     let columns = PAGE.iter().map(|name| {
         let of = known(name);
@@ -110,7 +110,7 @@ pub(crate) fn points(section: &Section<'_>) -> Markup {
         columns.push(column("run", "which run: see above"));
     }
     columns.extend(shown.iter().map(|(column, _)| column.clone()));
-    let row = |(series, run, point): &(&str, &Run, &Point)| {
+    let row = |(series, run, point): &(&str, &Recording, &Point)| {
         let mut row = vec![html! { (series) }];
         if has_cpus {
             row.push(place(point));
@@ -127,7 +127,7 @@ pub(crate) fn points(section: &Section<'_>) -> Markup {
 }
 
 /// Returns all points of a section, each with its series and its run.
-fn rows<'a>(section: &'a Section<'a>) -> Vec<(&'a str, &'a Run, &'a Point)> {
+fn rows<'a>(section: &'a Section<'a>) -> Vec<(&'a str, &'a Recording, &'a Point)> {
     let of_cell =
         |cell: &'a Cell<'a>| cell.points.iter().map(|(run, point)| (&*cell.series, *run, *point));
     section.cells().flat_map(of_cell).collect()
@@ -158,7 +158,7 @@ fn view(section: &Section<'_>, caption: &str, view: &View) -> Markup {
     let Some((.., first)) = all.first() else { return html! {} };
     let mut columns = vec![table::Column { is_text: true, ..column("lock", "") }, takers(first)];
     columns.extend(shown.iter().map(|of| column(of.name, of.about)));
-    let row = |(series, _, point): &(&str, &Run, &Point)| {
+    let row = |(series, _, point): &(&str, &Recording, &Point)| {
         let figures = shown.iter().map(|of| figure_of(of, point));
         let figures = figures.map(|figure| figure.map_or_else(none, |of| number(&of)));
         [html! { (series) }, place(point)].into_iter().chain(figures).collect()

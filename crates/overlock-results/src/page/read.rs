@@ -16,7 +16,7 @@ const HOPELESS: usize = 5;
 
 /// All records from one `run` record to the next.
 #[derive(Debug, Default)]
-pub struct Run {
+pub struct Recording {
     pub(crate) name: String,
     pub(crate) file: String,
     /// Absent if the file does not have it.
@@ -38,7 +38,7 @@ pub(crate) struct Other {
 #[derive(Debug, Default)]
 pub struct Results {
     /// In the order in which they were read.
-    pub runs: Vec<Run>,
+    pub runs: Vec<Recording>,
     /// Sentences, each of which names file and line.
     pub complaints: Vec<String>,
 }
@@ -146,7 +146,7 @@ impl Results {
     /// Adds what `input` has, under the name of its file. What can't be read is a complaint.
     pub fn read(&mut self, name: &str, input: impl BufRead) {
         let Results { runs, complaints } = self;
-        let mut run = Run { file: name.to_owned(), ..Run::default() };
+        let mut run = Recording { file: name.to_owned(), ..Recording::default() };
         lines(input, name, complaints, |row, line| run.take(row, line, runs));
         runs.push(run);
         self.runs.retain(|run| !run.is_empty());
@@ -165,7 +165,7 @@ impl Results {
     }
 }
 
-impl Run {
+impl Recording {
     /// Returns whether nothing is known, not even the command.
     fn is_empty(&self) -> bool {
         self.head.is_none() && !self.has_results()
@@ -181,7 +181,7 @@ impl Run {
 
     /// Returns whether both come from the same machine and the same commit, as far as both record
     /// it; a run that does not record it is only like runs of its own file.
-    pub(crate) fn is_like(&self, other: &Run) -> bool {
+    pub(crate) fn is_like(&self, other: &Recording) -> bool {
         match (&self.head, &other.head) {
             (Some(one), Some(other)) => {
                 one.machine.is(&other.machine)
@@ -193,10 +193,11 @@ impl Run {
     }
 
     /// Takes one record. One of the kind `run` ends this run and begins another.
-    fn take(&mut self, row: Row, line: &str, runs: &mut Vec<Run>) -> Result<(), String> {
+    fn take(&mut self, row: Row, line: &str, runs: &mut Vec<Recording>) -> Result<(), String> {
         match row {
             Row::Run(head) => {
-                let next = Run { file: self.file.clone(), head: Some(head), ..Run::default() };
+                let next =
+                    Recording { file: self.file.clone(), head: Some(head), ..Recording::default() };
                 runs.push(std::mem::replace(self, next));
             }
             Row::Point(point) if point.world.is_empty() => {
@@ -287,7 +288,7 @@ mod tests {
     fn a_run_ends_where_the_next_begins() {
         let results =
             read(&format!("{{\"kind\":\"run\"}}\n{POINT}\n{{\"kind\":\"run\"}}\n{POINT}"));
-        let points = |run: &Run| (run.head.is_some(), run.points.len());
+        let points = |run: &Recording| (run.head.is_some(), run.points.len());
         let runs: Vec<_> = results.runs.iter().filter(|run| !run.is_empty()).map(points).collect();
         assert_eq!((runs, results.complaints.len()), (vec![(true, 1), (true, 1)], 0));
     }

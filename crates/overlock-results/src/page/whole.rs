@@ -9,7 +9,7 @@ use crate::page::overcommit::Overcommit;
 use crate::page::palette::Palette;
 use crate::page::points;
 use crate::page::ratios::Intervals;
-use crate::page::read::{Results, Run};
+use crate::page::read::{Recording, Results};
 use crate::page::timeline::{self, Lanes};
 use crate::page::waits::WaitCurves;
 use crate::page::words;
@@ -93,7 +93,7 @@ fn missing(results: &Results) -> Markup {
 }
 
 /// Describes one run in some sentences.
-fn about(run: &Run, many: bool) -> Markup {
+fn about(run: &Recording, many: bool) -> Markup {
     html! {
         section class="run" {
             @if many { h2 { "Run " (run.name) } }
@@ -110,7 +110,7 @@ fn about(run: &Run, many: bool) -> Markup {
     }
 }
 
-fn contents(sections: &[Section<'_>], runs: &[Run]) -> Markup {
+fn contents(sections: &[Section<'_>], runs: &[Recording]) -> Markup {
     let has_timelines = runs.iter().any(|run| !run.timelines.is_empty());
     html! {
         @if sections.len() > 1 {
@@ -254,7 +254,7 @@ fn process(setup: &Setup<'_>, palette: &Palette) -> Markup {
     }
 }
 
-fn timelines(runs: &[Run]) -> Markup {
+fn timelines(runs: &[Recording]) -> Markup {
     let all = || runs.iter().flat_map(|run| run.timelines.iter().map(move |of| (run, of)));
     html! {
         @if all().next().is_some() {
@@ -285,7 +285,7 @@ fn timelines(runs: &[Run]) -> Markup {
 }
 
 /// Shows the results of a run besides its points.
-fn rest(run: &Run, many: bool, palette: &Palette) -> Markup {
+fn rest(run: &Recording, many: bool, palette: &Palette) -> Markup {
     let ratios = run.summaries.iter();
     let ratios = ratios.filter_map(|line| Some((line.lock.as_str(), line.of_best_peer?)));
     let chart = Intervals {

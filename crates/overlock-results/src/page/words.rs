@@ -2,7 +2,7 @@
 //! A sentence on what was measured, and on what makes it doubtful.
 
 use crate::page::label::trimmed;
-use crate::page::read::Run;
+use crate::page::read::Recording;
 use crate::row::Head;
 use crate::stats::STEAL_LIMIT;
 use crate::units::typed;
@@ -16,7 +16,7 @@ pub(crate) fn command(head: &Head) -> Option<String> {
 }
 
 /// Describes the machine and the program of a run; only what its record contains.
-pub(crate) fn setting(run: &Run) -> String {
+pub(crate) fn setting(run: &Recording) -> String {
     let Some(head) = &run.head else {
         return format!("{} does not record the machine and the command.", run.file);
     };
@@ -44,12 +44,12 @@ pub(crate) fn setting(run: &Run) -> String {
 }
 
 /// Returns whether virtual time was all that a run measured: the machine then made no difference.
-fn is_simulated(run: &Run) -> bool {
+fn is_simulated(run: &Recording) -> bool {
     !run.points.is_empty() && run.points.iter().all(|point| point.world == "sim")
 }
 
 /// Describes how much was measured.
-pub(crate) fn extent(run: &Run) -> String {
+pub(crate) fn extent(run: &Recording) -> String {
     let mut parts = Vec::new();
     let plural = |n: usize, name: &str| format!("{n} {name}{}", if n == 1 { "" } else { "s" });
     if !run.points.is_empty() {
@@ -72,7 +72,7 @@ pub(crate) fn extent(run: &Run) -> String {
 }
 
 /// Describes what the intervals of a run mean.
-pub(crate) fn coverage(run: &Run) -> Option<String> {
+pub(crate) fn coverage(run: &Recording) -> Option<String> {
     let measured = run.points.iter().filter(|point| !point.samples.is_empty());
     let mut all = measured.map(|point| point.interval_coverage);
     let first = all.next()?;
@@ -85,7 +85,7 @@ pub(crate) fn coverage(run: &Run) -> Option<String> {
 }
 
 /// Returns everything about a run that makes its numbers doubtful.
-pub(crate) fn doubts(run: &Run) -> Vec<String> {
+pub(crate) fn doubts(run: &Recording) -> Vec<String> {
     let mut doubts = Vec::new();
     if let Some(head) = &run.head {
         if head.commit.as_deref().is_some_and(|commit| commit.ends_with("-dirty")) {
@@ -126,7 +126,7 @@ mod tests {
         "command":["overlock","run","--","a b"],"machine":{"cpus":2,"cpu_model":"Elbrus",
         "kernel":"6.1","hypervisor":"KVM","load_average":1.5}}"#;
 
-    fn run(rows: &[String]) -> Run {
+    fn run(rows: &[String]) -> Recording {
         let head = RUN.replace('\n', "");
         read(&[&[head], rows].concat()).runs.remove(0)
     }

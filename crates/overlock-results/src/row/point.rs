@@ -154,12 +154,7 @@ impl Point {
             max: whole(mid(&|run| run.ops_per_cpu.max as f64)),
         });
         self.jain = Some(mid(&|run| run.jain));
-        self.wait_ns = Some(WaitNs {
-            p50: whole(mid(&|run| run.wait_ns.p50 as f64)),
-            p99: whole(mid(&|run| run.wait_ns.p99 as f64)),
-            p999: whole(mid(&|run| run.wait_ns.p999 as f64)),
-            max: whole(worst(&|run| run.wait_ns.max as f64)),
-        });
+        self.wait_ns = Some(WaitNs::over(runs));
         self.wait_counts = merged(runs.iter().map(|run| &run.wait_counts[..]));
         self.longest_stall_ns = Some(whole(worst(&Run::stall_ns)));
         self.write_stall_ns = runs.iter().filter_map(|run| run.write_stall_ns).max();

@@ -50,76 +50,58 @@ impl<L: ConstLock + 'static, C: Class> Monitor for Ours<L, C> {
     }
 }
 
-/// The standard library's.
-pub(super) struct Std {
-    lock: std::sync::Mutex<()>,
-    conditions: [std::sync::Condvar; 2],
-}
-
-impl Monitor for Std {
-    fn new() -> Self {
-        Std { lock: std::sync::Mutex::new(()), conditions: Default::default() }
-    }
-
-    #[inline]
-    fn enter<R>(
-        &self,
-        at: usize,
-        mut ready: impl FnMut() -> bool,
-        section: impl FnOnce() -> R,
-    ) -> R {
-        let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        while !ready() {
-            guard = self.conditions[at].wait(guard).unwrap_or_else(PoisonError::into_inner);
+/// Mutexes whose guards release them, with the condition variables of their library.
+macro_rules! guarded {
+    ($($(#[$about:meta])* $name:ident($lock:ty, $condition:ty):
+        $of:ident => $take:expr, $at:ident, $guard:ident => $wait:expr;)*) => {$(
+        $(#[$about])*
+        pub(super) struct $name {
+            lock: $lock,
+            conditions: [$condition; 2],
         }
-        section()
-    }
 
-    #[inline]
-    fn notify_one(&self, at: usize) {
-        self.conditions[at].notify_one();
-    }
+        impl Monitor for $name {
+            fn new() -> Self {
+                $name { lock: <$lock>::new(()), conditions: Default::default() }
+            }
 
-    #[inline]
-    fn notify_all(&self, at: usize) {
-        self.conditions[at].notify_all();
-    }
-}
+            #[inline]
+            fn enter<R>(
+                &self,
+                at: usize,
+                mut ready: impl FnMut() -> bool,
+                section: impl FnOnce() -> R,
+            ) -> R {
+                let ($of, $at) = (&self.lock, &self.conditions[at]);
+                let mut $guard = $take;
+                while !ready() {
+                    $wait;
+                }
+                section()
+            }
 
-/// `parking_lot`'s.
-pub(super) struct ParkingLot {
-    lock: parking_lot::Mutex<()>,
-    conditions: [parking_lot::Condvar; 2],
-}
+            #[inline]
+            fn notify_one(&self, at: usize) {
+                self.conditions[at].notify_one();
+            }
 
-impl Monitor for ParkingLot {
-    fn new() -> Self {
-        ParkingLot { lock: parking_lot::Mutex::new(()), conditions: Default::default() }
-    }
-
-    #[inline]
-    fn enter<R>(
-        &self,
-        at: usize,
-        mut ready: impl FnMut() -> bool,
-        section: impl FnOnce() -> R,
-    ) -> R {
-        let mut guard = self.lock.lock();
-        while !ready() {
-            self.conditions[at].wait(&mut guard);
+            #[inline]
+            fn notify_all(&self, at: usize) {
+                self.conditions[at].notify_all();
+            }
         }
-        section()
-    }
+    )*};
+}
 
-    #[inline]
-    fn notify_one(&self, at: usize) {
-        self.conditions[at].notify_one();
-    }
-
-    #[inline]
-    fn notify_all(&self, at: usize) {
-        self.conditions[at].notify_all();
-    }
+guarded! {
+    /// The standard library's.
+    Std(std::sync::Mutex<()>, std::sync::Condvar):
+        lock => lock.lock().unwrap_or_else(PoisonError::into_inner),
+        at, guard => guard = at.wait(guard).unwrap_or_else(PoisonError::into_inner);
+    /// `parking_lot`'s.
+    ParkingLot(parking_lot::Mutex<()>, parking_lot::Condvar):
+        lock => lock.lock(),
+        at, guard => at.wait(&mut guard);
 }
 
 /// The C library's.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Read-write locks.
 
+use super::guarded;
 use crate::threads::subject::Subject;
 use overlock::counters::Class;
 use overlock::platform::Threads;
@@ -36,44 +37,10 @@ impl<C: Class> Subject for Ours<C> {
     }
 }
 
-impl Subject for std::sync::RwLock<()> {
-    const SHARES: bool = true;
-
-    fn new() -> Self {
-        std::sync::RwLock::new(())
-    }
-
-    #[inline]
-    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
-        let _guard = self.write().unwrap_or_else(PoisonError::into_inner);
-        section()
-    }
-
-    #[inline]
-    fn share<R>(&self, section: impl FnOnce() -> R) -> R {
-        let _guard = self.read().unwrap_or_else(PoisonError::into_inner);
-        section()
-    }
-}
-
-impl Subject for parking_lot::RwLock<()> {
-    const SHARES: bool = true;
-
-    fn new() -> Self {
-        parking_lot::RwLock::new(())
-    }
-
-    #[inline]
-    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
-        let _guard = self.write();
-        section()
-    }
-
-    #[inline]
-    fn share<R>(&self, section: impl FnOnce() -> R) -> R {
-        let _guard = self.read();
-        section()
-    }
+guarded! {
+    std::sync::RwLock<()>, self => self.write().unwrap_or_else(PoisonError::into_inner),
+        self.read().unwrap_or_else(PoisonError::into_inner);
+    parking_lot::RwLock<()>, self => self.write(), self.read();
 }
 
 /// The C library's, of the default kind.
