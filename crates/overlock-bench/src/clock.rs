@@ -38,7 +38,6 @@ impl Clock {
         Self { origin: ticks(), scale }
     }
 
-    /// Nanoseconds since the start, on the host.
     #[inline]
     pub fn now_ns(&self) -> u64 {
         self.ns(ticks())
@@ -93,7 +92,6 @@ impl Stamps {
         if self.tsc { ticks_after_loads() } else { monotonic() }
     }
 
-    /// The rate of the time stamp counter in kHz, if it is the clock.
     pub fn tsc_khz(&self) -> Option<u64> {
         self.tsc.then_some((self.ticks_per_ns * 1e6).round() as u64)
     }
@@ -107,7 +105,6 @@ impl Stamps {
         ticks as f64 / self.ticks_per_ns
     }
 
-    /// Converts nanoseconds to ticks.
     pub fn to_ticks(&self, nanos: f64) -> u64 {
         (nanos * self.ticks_per_ns) as u64
     }

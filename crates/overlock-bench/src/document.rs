@@ -18,7 +18,6 @@ const TYPES: [(&str, &str); 5] = [
     ("expected f64", "expected a number"),
 ];
 
-/// The text of a TOML file, and the file's name.
 #[derive(Clone, Copy, Debug)]
 pub struct Document<'a> {
     file: &'a str,
@@ -26,7 +25,6 @@ pub struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// The file called `file`, whose contents are `text`.
     pub const fn new(file: &'a str, text: &'a str) -> Self {
         Self { file, text }
     }
@@ -36,7 +34,6 @@ impl<'a> Document<'a> {
         Path::new(self.file).file_stem().and_then(|stem| stem.to_str()).unwrap_or(self.file)
     }
 
-    /// Parses what the file describes.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Error> {
         toml::from_str(self.text).map_err(|error| {
             let mut what = error.message().trim_end().to_owned();

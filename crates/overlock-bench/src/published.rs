@@ -45,7 +45,6 @@ fn figure(name: &str, point: &Point) -> Vec<f64> {
     })
 }
 
-/// Finds the point that a published figure, or its base, is about.
 fn find<'a>(
     one: &Published,
     over: &Over,

@@ -14,7 +14,6 @@ use crate::Job;
 use overlock_results::locks::Lock;
 use overlock_results::{Error, Run, Takers};
 
-/// Why there is no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failed {
     /// The lock's or the guest's own fault: this point has none, others may.
@@ -45,7 +44,6 @@ impl From<Error> for Failed {
 /// have ended since the last call.
 pub type Tell<'a> = &'a mut dyn FnMut(&str, u64);
 
-/// One check that a world has made of itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SelfCheck {
     pub what: String,
@@ -74,10 +72,8 @@ pub trait World {
     /// How many CPUs it has by default, for threads or vCPUs to share.
     fn pcpus(&self) -> u32;
 
-    /// The locks that exist here, in the order in which they are shown.
     fn locks(&self) -> Vec<Lock>;
 
-    /// What takes the locks here.
     fn takers(&self) -> Takers {
         Takers::of(self.name())
     }
@@ -108,7 +104,6 @@ pub trait World {
         None
     }
 
-    /// Runs a job once.
     fn run(&self, job: &Job, cancel: &AtomicBool) -> Result<Run, Failed>;
 
     /// Times uncontended pairs of lock and unlock of all `locks` in turns, `samples` times: for

@@ -59,12 +59,10 @@ impl Added {
         more: More::NOTHING,
     };
 
-    /// Returns the experiment that is measured in this world if no other is named.
     pub(crate) fn tour(&self, world: &str) -> Option<&'static str> {
         self.worlds.iter().find(|(name, _)| *name == world).map(|(_, experiment)| *experiment)
     }
 
-    /// Opens a world, added or not.
     pub(crate) fn open(&self, name: &str, options: &Options) -> Result<Box<dyn World>> {
         match self.tour(name) {
             Some(_) => (self.open)(name, options),

@@ -39,7 +39,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The seed where no points are drawn: the same command then always makes the same simulations.
 const SEED: u64 = 1;
 
-/// What an experiment, or several, came to.
 #[derive(Clone, Copy, Debug, Default)]
 struct Found {
     /// Whether nothing failed, and no bound was missed.
@@ -54,7 +53,6 @@ impl Found {
     }
 }
 
-/// Runs the sub-command.
 pub(crate) fn main(args: &BenchArgs, added: &Added) -> Result<Outcome> {
     let experiments = plan::experiments(args, added)?;
     let is_drawn = experiments.iter().any(|of| of.factors.random.is_some());
@@ -134,7 +132,6 @@ fn verify(world: &dyn World, cpus: &[u32], sink: &mut Sink) -> Result<Option<Fou
     Ok(Some(Found { is_fine: is_fine? && has_results, has_results }))
 }
 
-/// Measures an experiment and tells what follows.
 fn one(
     args: &BenchArgs,
     experiment: &Experiment,

@@ -38,7 +38,6 @@ Examples:
   overlock doctor --calibrate here.toml
   overlock doctor --json";
 
-/// Runs the sub-command.
 pub(crate) fn main(args: &DoctorArgs, added: &Added) -> Result<Outcome> {
     if let Some(path) = &args.calibrate {
         return calibrate::main(path);

@@ -13,6 +13,7 @@ use std::{fs, io};
 #[derive(Debug, Args)]
 #[command(after_help = COMPLETIONS_EXAMPLES)]
 pub(crate) struct CompletionsArgs {
+    /// The shell to complete for
     shell: clap_complete::Shell,
 }
 
@@ -27,7 +28,6 @@ pub(crate) struct ManPagesArgs {
     folder: PathBuf,
 }
 
-/// Prints a completion script for a command.
 pub(crate) fn completions(args: &CompletionsArgs, mut command: Command) -> Result<Outcome> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "overlock", &mut script);
@@ -35,7 +35,6 @@ pub(crate) fn completions(args: &CompletionsArgs, mut command: Command) -> Resul
     Ok(Outcome::Fine)
 }
 
-/// Writes a manual page for a command, and one for each sub-command.
 pub(crate) fn man_pages(args: &ManPagesArgs, command: Command) -> Result<Outcome> {
     let mut command = command.disable_help_subcommand(true);
     command.build();

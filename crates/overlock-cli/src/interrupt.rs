@@ -5,7 +5,6 @@ use crate::output;
 use anyhow::{Context, Result};
 pub(crate) use overlock_programs::interrupt::{clear_line, flag, seen};
 
-/// Starts watching for SIGINT and SIGTERM.
 pub(crate) fn watch() -> Result<()> {
     overlock_programs::interrupt::watch().context("could not watch for Ctrl-C")
 }

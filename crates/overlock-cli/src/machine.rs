@@ -6,7 +6,6 @@ pub(crate) use overlock_programs::CpuTimes;
 use overlock_results::row::Machine;
 use std::fs;
 
-/// Returns the machine, as every result file describes it.
 pub(crate) fn observe() -> Machine {
     Machine {
         cpus: Some(allowed_cpus() as u64),
@@ -24,14 +23,12 @@ pub(crate) fn allowed_cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Returns the first line of a file, trimmed, if it can be read and is not empty.
 pub(crate) fn first_line(path: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let line = text.lines().next()?.trim();
     (!line.is_empty()).then(|| line.to_owned())
 }
 
-/// Returns the value of the first `key : value` line in /proc/cpuinfo.
 pub(crate) fn cpuinfo(key: &str) -> Option<String> {
     let text = fs::read_to_string("/proc/cpuinfo").ok()?;
     text.lines().find_map(|line| {
@@ -44,7 +41,6 @@ fn cpu_model() -> String {
     cpuinfo("model name").unwrap_or_else(|| std::env::consts::ARCH.into())
 }
 
-/// Names the hypervisor underneath, if the CPU admits to having one.
 pub(crate) fn hypervisor() -> Option<String> {
     #[cfg(target_arch = "x86_64")]
     if cpuinfo("flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor")) {
@@ -63,7 +59,6 @@ pub(crate) fn hypervisor() -> Option<String> {
     first_line("/sys/hypervisor/type")
 }
 
-/// Returns the load average of the last minute; 0 if it can't be read.
 pub(crate) fn load_average() -> f64 {
     first_line("/proc/loadavg").and_then(|line| line.split(' ').next()?.parse().ok()).unwrap_or(0.0)
 }

@@ -3,7 +3,6 @@
 
 use std::process::ExitCode;
 
-/// The outcome of a command that could run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Fine,

@@ -14,17 +14,14 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// The destination of all results of a command; by default, tables that are not kept.
 #[derive(Debug, Default)]
 pub(crate) struct Sink {
-    /// Whether standard output is for programs.
     json: bool,
     /// Standard output belongs to a program, so standard error is used instead.
     is_on_stderr: bool,
     file: Option<ResultFile>,
 }
 
-/// The file that keeps records as they are written.
 #[derive(Debug)]
 pub(crate) struct ResultFile {
     file: File,
@@ -63,7 +60,6 @@ impl ResultFile {
         Ok(())
     }
 
-    /// Returns an error if the file is incomplete.
     pub(crate) fn end(self) -> Result<()> {
         match self.broken {
             // As text: a broken pipe here does not mean that standard output's reader left.
@@ -74,7 +70,6 @@ impl ResultFile {
 }
 
 impl Sink {
-    /// Opens the result file, if one was requested, before anything is measured.
     pub(crate) fn open(json: bool, out: Option<&Path>) -> Result<Self> {
         let file = out.map(ResultFile::create).transpose()?;
         Ok(Sink { json, is_on_stderr: false, file })
@@ -85,7 +80,6 @@ impl Sink {
         Sink { is_on_stderr: true, ..self }
     }
 
-    /// Writes the first row, and returns the machine that it describes.
     pub(crate) fn begin(&mut self, seed: Option<u64>) -> Result<Machine> {
         let machine = observe();
         self.record(&Row::Run(Head {
@@ -128,7 +122,6 @@ impl Sink {
     }
 }
 
-/// Prints a line to standard output.
 pub(crate) fn print(line: &str) -> Result<()> {
     print_to(io::stdout().lock(), line)
 }
@@ -137,12 +130,10 @@ fn print_to(mut stream: impl Write, line: &str) -> Result<()> {
     writeln!(stream, "{line}").and_then(|()| stream.flush()).context("can't write the results")
 }
 
-/// Prints a line to standard error. If even that fails, it can't be reported.
 pub(crate) fn complain(line: &str) {
     let _ = writeln!(io::stderr(), "{}", terminal::wrapped(line, terminal::stderr_width()));
 }
 
-/// Returns whether the reader of standard output closed it, which it may do.
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .root_cause()

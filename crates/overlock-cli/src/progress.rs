@@ -18,7 +18,6 @@ pub(crate) struct Progress {
     pace: Arc<Mutex<Pace>>,
 }
 
-/// The pace of the steps so far.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
     began: Instant,
@@ -76,12 +75,10 @@ impl Progress {
         Progress { bar, pace }
     }
 
-    /// Shows what is going on now.
     pub(crate) fn say(&self, message: &str) {
         self.bar.set_message(message.to_owned());
     }
 
-    /// Adds steps to the total.
     pub(crate) fn more(&self, steps: u64) {
         self.bar.inc_length(steps);
     }

@@ -29,7 +29,6 @@ Examples:
   overlock reference pv_wait_head
   overlock reference recommendation";
 
-/// Runs the sub-command.
 pub(crate) fn main(args: &ReferenceArgs) -> Result<Outcome> {
     match &args.word {
         None => output::print(&lines().collect::<Vec<_>>().join("\n"))?,
@@ -45,7 +44,6 @@ pub(crate) fn main(args: &ReferenceArgs) -> Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// Returns the table rows that explain `word`, each below its heading.
 fn about(word: &str) -> String {
     let mut found = Vec::new();
     let mut heading = None;

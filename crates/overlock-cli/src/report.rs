@@ -45,7 +45,6 @@ pub(crate) struct ReportArgs {
     check: bool,
 }
 
-/// Parses the name of a chart.
 fn kinds() -> impl TypedValueParser<Value = Drawing> {
     let names = Drawing::ALL.map(|(_, name, about)| PossibleValue::new(name).help(about));
     PossibleValuesParser::new(names).map(|name| Drawing::named(&name).expect("it is one of them"))
@@ -67,7 +66,6 @@ page says what is missing, and the exit code is 2. docs/report.md has the rules.
 What the columns mean: overlock reference
 Exit codes: 0 fine, 1 --check found a bound missed, 2 a file could not be read completely, or the page could not be written.";
 
-/// Runs the sub-command.
 pub(crate) fn main(args: &ReportArgs) -> Result<Outcome> {
     if args.check {
         return check(&args.files);
@@ -114,7 +112,6 @@ fn check(files: &[PathBuf]) -> Result<Outcome> {
     })
 }
 
-/// Returns whether both are one file.
 fn is_same(one: &Path, other: &Path) -> bool {
     let (one, other) = (one.canonicalize(), other.canonicalize());
     one.is_ok_and(|one| other.is_ok_and(|other| one == other && one.is_file()))

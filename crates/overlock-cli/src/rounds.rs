@@ -42,7 +42,6 @@ pub(crate) struct Rounds<'a> {
 pub(crate) struct Taken {
     /// The runs of each job that has not failed, by its place: of whole rounds only.
     pub(crate) runs: Vec<(usize, Vec<Run>)>,
-    /// Nanoseconds of an operation without any lock.
     pub(crate) floor_ns: Option<f64>,
 }
 
@@ -110,7 +109,6 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Whether no more can be measured. What was made in advance can still be taken.
     pub(crate) fn is_over(&self) -> bool {
         (self.gave_up.is_some() || interrupt::seen()) && self.made_ahead == 0
     }
@@ -240,7 +238,6 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Whether the lock has done something that no lock may do, anywhere.
     fn has_failed(&self, job: &Job) -> bool {
         self.failures.iter().any(|of| of.lock.as_deref() == Some(&*job.lock))
     }

@@ -6,7 +6,6 @@
 
 use crate::terminal;
 
-/// A table that grows row by row.
 #[derive(Debug)]
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,

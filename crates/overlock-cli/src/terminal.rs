@@ -19,7 +19,6 @@ pub(crate) fn stdout_width() -> Option<usize> {
     if cfg!(test) { None } else { width_of(io::stdout()) }
 }
 
-/// Returns the width of the terminal at standard error, if it is one.
 pub(crate) fn stderr_width() -> Option<usize> {
     width_of(io::stderr())
 }

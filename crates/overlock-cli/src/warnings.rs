@@ -13,7 +13,6 @@ const SPREAD_LIMIT: f64 = 0.25;
 /// The share of CPU time that others may take in a run before it counts as disturbed.
 pub(crate) const DISTURBED: f64 = 0.05;
 
-/// A doubt about the results, in a sentence.
 #[derive(Debug)]
 pub(crate) struct Warning(pub(crate) String);
 
@@ -68,7 +67,6 @@ impl Warning {
     }
 }
 
-/// Returns everything that makes these results doubtful.
 pub(crate) fn of_points(points: &[Point]) -> Vec<Warning> {
     let place = |point: &Point| {
         let (cpus, cs, ncs) = (point.cpus.unwrap_or(0), point.cs_ns, point.ncs_ns);

@@ -24,7 +24,6 @@ const NAMES: &str = "threads, kvm, sim, sim:HOST";
 /// The host of simulations that name none.
 const DEFAULT_HOST: &str = "dev-kvm";
 
-/// Opens the world called `name`.
 pub(crate) fn open(name: &str, options: &Options) -> Result<Box<dyn World>> {
     let (kind, detail) = name.split_once(':').map_or((name, None), |(kind, of)| (kind, Some(of)));
     Ok(match (kind, detail) {
@@ -35,7 +34,6 @@ pub(crate) fn open(name: &str, options: &Options) -> Result<Box<dyn World>> {
     })
 }
 
-/// Returns the host of this name, or in this file.
 pub(crate) fn host_profile(name: Option<&str>) -> Result<HostProfile> {
     let name = name.unwrap_or(DEFAULT_HOST);
     let path = Path::new(name);

@@ -14,12 +14,10 @@ use std::path::{Path, PathBuf};
 /// Empty in builds that contain none.
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/liboverlock_preload.so"));
 
-/// Returns whether this build contains the library.
 pub(crate) fn is_here() -> bool {
     !LIBRARY.is_empty()
 }
 
-/// Returns whether a file has the bytes of the library.
 pub(crate) fn is_same(path: &Path) -> bool {
     fs::read(path).is_ok_and(|bytes| bytes == LIBRARY)
 }

@@ -48,7 +48,6 @@ use std::time::{Duration, Instant};
 /// is in a hurry presses Ctrl-C again.
 pub const GRACE: Duration = Duration::from_secs(5);
 
-/// How a child has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Exit {
     /// Its exit code, or the signal that ended it.
@@ -68,7 +67,6 @@ pub enum Bond {
     Free,
 }
 
-/// A child process, alone or with what it has started.
 #[derive(Debug)]
 pub struct Child {
     pid: Pid,
@@ -122,7 +120,6 @@ impl Child {
         Ok(Child { pid, pidfd, stdin, stdout, stderr, started, registered, exit: None })
     }
 
-    /// Returns its process number, which is also that of its group.
     pub fn id(&self) -> i32 {
         self.pid.as_raw_nonzero().get()
     }
@@ -167,7 +164,6 @@ impl Child {
         Ok(exit)
     }
 
-    /// Returns whether it has ended; waits for that no longer than `limit`.
     fn has_ended_after(&self, limit: Duration) -> io::Result<bool> {
         let deadline = Instant::now().checked_add(limit);
         loop {

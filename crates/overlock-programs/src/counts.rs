@@ -30,7 +30,6 @@ pub const LONGEST_STALL: &str = "mutex.longest_stall_ns";
 /// the small numbers.
 const DESCRIPTOR: RawFd = 600;
 
-/// The memory for one run.
 #[derive(Debug)]
 pub struct Shared {
     file: OwnedFd,
@@ -85,7 +84,6 @@ impl Shared {
         (VARIABLE, format!("{}:{}:{token}", self.descriptor(), std::process::id()))
     }
 
-    /// Reads what all processes have counted so far.
     pub fn read(&self) -> Counted {
         let head = &self.tally().head;
         let claimed = head.claimed.load(Relaxed) as usize;
@@ -132,7 +130,6 @@ fn high(file: OwnedFd) -> OwnedFd {
     if copy < 0 { file } else { unsafe { OwnedFd::from_raw_fd(copy) } }
 }
 
-/// What the processes of a run have counted.
 #[derive(Clone, Debug, Default)]
 pub struct Counted {
     /// Each process, and the last that share a place.
@@ -169,7 +166,6 @@ impl ProcessCounts {
         }
     }
 
-    /// Returns all counters by their names, with the group.
     fn named(&self) -> impl Iterator<Item = (String, u64)> {
         let events = Event::ALL.iter().map(|event| format!("events.{}", event.name()));
         let names = NAMES.iter().map(|name| (*name).to_owned()).chain(events);
@@ -177,7 +173,6 @@ impl ProcessCounts {
         names.zip(counts).chain([(LONGEST_STALL.to_owned(), self.longest_ns)])
     }
 
-    /// Returns the record of the process.
     pub fn record(&self) -> Value {
         let library = concat!("overlock-preload ", env!("CARGO_PKG_VERSION"));
         let mut record = json!({
@@ -197,12 +192,10 @@ impl ProcessCounts {
 }
 
 impl Counted {
-    /// Returns how many processes have counted.
     pub fn count(&self) -> usize {
         self.processes.iter().map(|counts| counts.processes).sum()
     }
 
-    /// Returns whether a process has loaded the library.
     pub fn is_loaded(&self) -> bool {
         !self.processes.is_empty()
     }
@@ -220,7 +213,6 @@ impl Counted {
         sums
     }
 
-    /// Returns the longest stall of all processes.
     pub fn longest_stall_ns(&self) -> Option<u64> {
         self.processes.iter().map(|counts| counts.longest_ns).max()
     }

@@ -47,7 +47,6 @@ impl CpuTimes {
         }
     }
 
-    /// Returns the time that has passed since `earlier`.
     pub fn since(self, earlier: Self) -> Self {
         CpuTimes {
             total: self.total.saturating_sub(earlier.total),
@@ -94,7 +93,6 @@ pub fn allowed_cpus() -> u32 {
     sched_getaffinity(None).map_or(1, |set| set.count().max(1))
 }
 
-/// Binds this thread to CPU number `cpu`.
 pub fn run_on(cpu: usize) -> io::Result<()> {
     if cpu >= CpuSet::MAX_CPU {
         return Err(ErrorKind::InvalidInput.into());

@@ -218,7 +218,6 @@ fn has_file_capabilities(path: &Path) -> bool {
     length > 0
 }
 
-/// Returns the user and the group that started this process.
 fn real_ids() -> (u32, u32) {
     // SAFETY: both always succeed.
     unsafe { (libc::getuid(), libc::getgid()) }

@@ -16,13 +16,7 @@ const LOOK: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub enum Finished {
     /// It has ended by itself, or by a signal that it got.
-    Exited {
-        exit: Exit,
-        /// What it said on standard output, if that was piped.
-        stdout: Vec<u8>,
-        /// The same of standard error.
-        stderr: Vec<u8>,
-    },
+    Exited { exit: Exit, stdout: Vec<u8>, stderr: Vec<u8> },
     /// It took longer than its limit, and was ended.
     TooLong,
     /// The caller cancelled, and it was ended.

@@ -47,7 +47,6 @@ impl Input {
         Ok(Input::File(file.into(), at))
     }
 
-    /// Opens it for one run.
     pub fn open(&self) -> Result<File> {
         let path = match self {
             Input::Nothing => "/dev/null".to_owned(),
@@ -61,7 +60,6 @@ impl Input {
     }
 }
 
-/// Reads a pipe to its end.
 fn spool(mut pipe: File, note: &dyn Fn(&str)) -> Result<File> {
     let mut spool = tempfile::tempfile()?;
     let (started, mut is_told) = (Instant::now(), false);

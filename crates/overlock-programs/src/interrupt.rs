@@ -20,7 +20,6 @@ static FILE: AtomicPtr<c_char> = AtomicPtr::new(null_mut());
 static FOLDER: AtomicPtr<c_char> = AtomicPtr::new(null_mut());
 static LINE: AtomicBool = AtomicBool::new(false);
 
-/// Starts watching for SIGINT and SIGTERM.
 pub fn watch() -> io::Result<()> {
     for signal in [libc::SIGINT, libc::SIGTERM] {
         // SAFETY: `came` makes only async-signal-safe calls.
@@ -59,7 +58,6 @@ fn came() {
 pub struct FileWatch(());
 
 impl FileWatch {
-    /// Watches over this file of a folder.
     pub fn new(folder: &Path, file: &str) -> Self {
         let name = |path: &Path| CString::new(path.as_os_str().as_bytes()).unwrap_or_default();
         // Leaked, because the handler can hold them at any time: a few bytes, once in a run.
@@ -81,12 +79,10 @@ pub fn clear_line(is_needed: bool) {
     LINE.store(is_needed, Relaxed);
 }
 
-/// Returns whether a Ctrl-C has come.
 pub fn seen() -> bool {
     SEEN.load(Relaxed)
 }
 
-/// Returns the flag that [`seen`] reads.
 pub fn flag() -> &'static AtomicBool {
     &SEEN
 }

@@ -56,7 +56,6 @@ fn names_a_call(file: &[u8]) -> bool {
     replaced().any(|name| memmem::find(file, format!("\0{name}\0").as_bytes()).is_some())
 }
 
-/// Returns whether a file is a Go program.
 pub(crate) fn is_go(path: &Path) -> bool {
     std::fs::read(path).is_ok_and(|bytes| GO.is_in(&bytes))
 }
@@ -67,7 +66,6 @@ impl Kind {
     }
 }
 
-/// Describes the locks of the program in a file.
 pub fn seen_in(path: &Path) -> Vec<&'static str> {
     // A script's interpreter says nothing about the script.
     let file = std::fs::read(path).unwrap_or_default();

@@ -116,7 +116,6 @@ pub fn orphans() -> Vec<Orphan> {
     children.map(orphan).collect()
 }
 
-/// Returns the usual name of a signal.
 fn signal_name(signal: i32) -> String {
     signal_hook::low_level::signal_name(signal).unwrap_or("unnamed").to_owned()
 }

@@ -59,12 +59,10 @@ impl Library {
         Ok(Library { path, is_debug, link })
     }
 
-    /// Returns a path that LD_PRELOAD can contain.
     pub fn loadable(&self) -> PathBuf {
         self.link.as_ref().map_or_else(|| self.path.clone(), |(folder, _)| folder.path().join(NAME))
     }
 
-    /// Names the library for a table.
     pub fn describe(&self) -> String {
         let debug = if self.is_debug { " (a debug build, which is slower)" } else { "" };
         format!("{}{debug}", self.path.display())
@@ -111,13 +109,11 @@ pub struct Unpacked {
 }
 
 impl Unpacked {
-    /// Writes the file into a new folder.
     pub fn new(name: &'static str, bytes: &[u8]) -> Result<Self> {
         let (folder, _watch) = in_new_folder(name, &|file| fs::write(file, bytes))?;
         Ok(Unpacked { folder, name, _watch })
     }
 
-    /// Returns its path, which LD_PRELOAD can contain.
     pub fn path(&self) -> PathBuf {
         self.folder.path().join(self.name)
     }

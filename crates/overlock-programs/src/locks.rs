@@ -8,7 +8,6 @@ pub use overlock_results::row::{LIBC, NONE};
 /// Locks that the preload library offers.
 pub const LOCKS: [&str; 4] = ["hybrid", "ticket", "queued", "test-and-set"];
 
-/// Checks the name of a lock for a program.
 pub fn known(lock: &str) -> Result<()> {
     if [LIBC, NONE].contains(&lock) || LOCKS.contains(&lock) {
         return Ok(());

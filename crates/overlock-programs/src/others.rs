@@ -23,7 +23,6 @@ const LAST: Duration = Duration::from_secs(2);
 /// How many words of scripts are looked at.
 const MOST_WORDS: usize = 500;
 
-/// What the kernel tells of a process.
 #[derive(Debug)]
 pub struct Process {
     pub pid: i32,
@@ -35,7 +34,6 @@ pub struct Process {
 }
 
 impl Process {
-    /// Returns the process with this number, if there is one.
     pub fn of(pid: i32) -> Option<Self> {
         // The name of a process may be no text.
         let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
@@ -54,14 +52,12 @@ impl Process {
     }
 }
 
-/// Returns all processes.
 pub fn processes() -> Vec<Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let all = entries.filter_map(|entry| Process::of(entry.file_name().to_str()?.parse().ok()?));
     all.collect()
 }
 
-/// Watches the processes of one program.
 #[derive(Debug)]
 pub struct Watch {
     looked: Instant,
@@ -98,7 +94,6 @@ impl Watch {
         Watching { stop, looking }
     }
 
-    /// Returns how long to wait for the next look.
     pub fn pause(&self) -> Duration {
         self.pause.saturating_sub(self.looked.elapsed()).max(Duration::from_millis(1))
     }
@@ -175,7 +170,6 @@ fn is_program(path: &Path) -> bool {
     read.is_ok() && magic == *b"\x7fELF"
 }
 
-/// A watch in a thread of its own.
 #[derive(Debug)]
 pub struct Watching {
     stop: mpsc::Sender<()>,
@@ -183,7 +177,6 @@ pub struct Watching {
 }
 
 impl Watching {
-    /// Ends it. Returns the reasons as [`Watch::reasons`] does.
     pub fn end(self) -> Vec<String> {
         drop(self.stop);
         self.looking.join().map(Watch::reasons).unwrap_or_default()

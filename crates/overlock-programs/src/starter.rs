@@ -33,11 +33,9 @@ const STARTER: &str = "__start-program";
 const MADE: i32 = 1;
 const FAILED: i32 = 2;
 
-/// A program, and all that it is to be started with.
 #[derive(Debug)]
 pub struct Launch {
     pub program: PathBuf,
-    /// Its arguments, without its name.
     pub args: Vec<OsString>,
     /// Variables to set, or to remove.
     pub variables: Vec<(OsString, Option<OsString>)>,
@@ -55,7 +53,6 @@ impl Launch {
         Launch { program, args, variables, own_group: false, inherit: None, streams }
     }
 
-    /// Starts the program. Returns its process, and when it was started.
     pub(crate) fn start(self) -> Result<(i32, Instant)> {
         let name = self.program.display().to_string();
         let (mut told, tell) = io::pipe()?;
@@ -217,7 +214,6 @@ fn send(tell: RawFd, (kind, value): (i32, i32)) {
     unsafe { libc::write(tell, bytes.as_ptr().cast(), bytes.len()) };
 }
 
-/// Waits for the end of one child.
 pub(crate) fn reap(pid: i32) {
     // SAFETY: the status is not wanted.
     unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };

@@ -11,14 +11,10 @@ use overlock_results::units::typed;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// A program that can run under the requested locks.
 #[derive(Debug)]
 pub struct Target {
-    /// The file of the program.
     pub path: PathBuf,
-    /// Its arguments, without its name.
     pub args: Vec<OsString>,
-    /// The preload library, if any of the locks needs it.
     pub library: Option<Library>,
 }
 
@@ -70,7 +66,6 @@ impl Target {
         )
     }
 
-    /// Returns the command as a user would type it.
     pub fn typed(&self) -> String {
         let words: Vec<String> = [self.path.as_os_str()]
             .into_iter()

@@ -22,11 +22,9 @@ pub struct Good {
     pub run: Run,
     /// How often a thread waited for a lock that can be replaced; absent if nothing was counted.
     pub waits: Option<u64>,
-    /// What it printed on standard output.
     pub stdout: Vec<u8>,
 }
 
-/// The outcome of a run.
 #[derive(Debug)]
 pub enum Trial {
     Good(Box<Good>),
@@ -40,9 +38,7 @@ pub enum Trial {
 pub struct Rules {
     /// Finds the program's own figure in its output; without one it is wall time.
     pub metric: Option<Regex>,
-    /// Whether other exit codes than 0 are good.
     pub any_exit_code: bool,
-    /// A run that takes longer counts as hung.
     pub timeout: Option<Duration>,
 }
 

@@ -32,12 +32,10 @@ impl From<libc::rusage> for CpuUsage {
 }
 
 impl CpuUsage {
-    /// Returns what this process has used so far, all threads together.
     pub fn of_process() -> Self {
         Self::of(libc::RUSAGE_SELF)
     }
 
-    /// Returns what this thread has used so far.
     pub fn of_thread() -> Self {
         Self::of(libc::RUSAGE_THREAD)
     }
@@ -51,7 +49,6 @@ impl CpuUsage {
     }
 }
 
-/// Returns the kernel's number of this thread.
 pub fn thread_id() -> i32 {
     rustix::thread::gettid().as_raw_nonzero().get()
 }

@@ -22,7 +22,6 @@ const UNREPLACED: [(&str, &str, &str); 5] = [
     ("cond.handed_to_libc", "condition variables of such mutexes", "call"),
 ];
 
-/// The counts of a separate run, under one lock.
 #[derive(Debug, Default)]
 pub struct Waits {
     pub lock: String,
@@ -52,7 +51,6 @@ impl Waits {
         (count > 0 || self.blind.is_empty()).then_some(count)
     }
 
-    /// Names all kinds of locks that can be replaced.
     pub fn replaceable() -> String {
         let (last, others) = REPLACED.split_last().expect("there are some");
         let others = others.iter().map(|(_, what)| *what).collect::<Vec<_>>();
@@ -87,12 +85,10 @@ impl Waits {
     }
 }
 
-/// Returns how often a thread waited for a lock that can be replaced.
 pub(crate) fn replaced(counters: &BTreeMap<String, u64>) -> u64 {
     REPLACED.iter().map(|(names, _)| sum(counters, names)).sum()
 }
 
-/// A number of things, in words.
 fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

@@ -8,7 +8,6 @@ mod list;
 pub use column::{Column, Unit};
 pub use list::COLUMNS;
 
-/// A table of points: the names of its columns.
 pub type View = [&'static str];
 
 /// How much threads did, and how long they waited.

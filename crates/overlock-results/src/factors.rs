@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 /// The yield policy under which vCPUs report no spin to the host.
 pub const NO_POLICY: &str = "none";
 
-/// How lengths are spread around their mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Lengths {
@@ -26,7 +25,6 @@ pub enum Lengths {
 impl Lengths {
     pub const ALL: [Self; 4] = [Self::Exp, Self::Uniform, Self::Fixed, Self::Bimodal];
 
-    /// The name on the command line and in rows.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Exp => "exp",
@@ -66,7 +64,6 @@ impl PmTimerRule {
     pub const ALL: [Self; 5] =
         [Self::Mutex, Self::Published, Self::Refresh, Self::Clamped, Self::LockFree];
 
-    /// The rule's name in records and tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Mutex => "mutex",

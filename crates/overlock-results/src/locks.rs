@@ -35,12 +35,10 @@ enum Kind {
 enum Promise {
     /// The group `main` has it: ours that halt, and the peers that are best somewhere.
     Main,
-    /// It comes with a condition variable.
     Conditions,
     /// It bounds how many others, or how much time, can go before a waiter, so that no thread waits
     /// for ever, whatever the others do.
     Bounded,
-    /// It serves its waiters in order.
     InOrder,
 }
 
@@ -155,7 +153,6 @@ pub struct Lock {
     pub name: String,
     /// As in the registry.
     pub built: &'static str,
-    /// Whether it can wait instead of spinning.
     pub paravirtual: bool,
 }
 
@@ -185,13 +182,11 @@ impl Lock {
         Self { name: "none".into(), built: LOCKS[0], paravirtual: false }
     }
 
-    /// Whether no thread waits for ever for it, whatever the others do.
     pub fn cannot_starve(&self) -> bool {
         let names = [self.built, self.family()];
         self.name != "none" && names.iter().any(|name| promises(name, Bounded))
     }
 
-    /// Whether many can read under it at a time.
     pub fn is_read_write(&self) -> bool {
         self.built.contains(OF_READERS)
     }
@@ -243,7 +238,6 @@ impl Lock {
         LOCKS.into_iter().map(str::to_owned).chain(off).filter_map(|name| Self::named(&name))
     }
 
-    /// The read-write locks that exist on simulated hosts.
     pub fn read_write() -> impl Iterator<Item = Self> {
         READ_WRITE.into_iter().chain(READ_WRITE_PEERS).filter_map(Self::named)
     }
@@ -259,18 +253,15 @@ impl Lock {
         }
     }
 
-    /// The algorithm, however it is built.
     pub fn family(&self) -> &'static str {
         plain(self.built)
     }
 }
 
-/// Whether the lock called `name` serves its waiters in order.
 pub fn in_order(name: &str) -> bool {
     [name, plain(name)].iter().any(|name| promises(name, InOrder))
 }
 
-/// The name of the algorithm of a lock with this name.
 fn plain(name: &str) -> &str {
     let built = [NATIVE, AS_PUBLISHED];
     built.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name)

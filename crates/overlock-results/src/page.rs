@@ -39,7 +39,6 @@ pub use read::{Recording, Results};
 use crate::row::Row;
 use std::path::PathBuf;
 
-/// Why there is no page, or no picture.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// As two runs, a file would seem to agree with itself.

@@ -4,12 +4,10 @@
 //! Source: G. Steele, D. Lea, C. Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA
 //! 2014.
 
-/// A stream of random numbers that its seed determines.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// The stream that `seed` determines.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -22,17 +20,14 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number less than `bound`, or 0 if `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// An index less than `len`, which is not 0.
     pub fn index(&mut self, len: usize) -> usize {
         self.below(len as u64) as usize
     }
 
-    /// A number from 0 to just under 1.
     pub fn fraction(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
     }
@@ -55,7 +50,6 @@ impl Rng {
         choices[self.index(choices.len())]
     }
 
-    /// Shuffles `items` so that all orders are equally likely (Fisher and Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.index(last + 1));
@@ -63,7 +57,6 @@ impl Rng {
     }
 }
 
-/// The seed of run `index` in a series that began with `seed`.
 pub fn seed_of(seed: u64, index: u64) -> u64 {
     Rng::new(seed ^ index.wrapping_mul(0xd134_2543_de82_ef95)).bits()
 }

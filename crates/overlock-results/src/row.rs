@@ -26,31 +26,20 @@ use crate::stats::Interval;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Row {
-    /// The first row: machine, commit and command.
     Run(Head),
     Point(Box<Point>),
-    /// An uncontended lock and unlock.
     Pair(Pair),
-    /// One lock over all points.
     Summary(Summary),
     /// A lock or a guest that did what none may do.
     Failure(Failure),
-    /// One bound at one place.
     Check(Check),
-    /// A published figure beside ours.
     Published(Box<Beside>),
-    /// Which lock to use here.
     Advice(Advice),
-    /// Which vCPU ran where and held what.
     Timeline(Box<TimelineRow>),
-    /// One run of a program.
     Sample(Box<SampleRow>),
-    /// Which lock suits a program.
     #[serde(rename = "verdict")]
     Choice(Choice),
-    /// All runs of a lock under `torture`.
     Torture(Torture),
-    /// A run of it that went wrong.
     TortureFailure(TortureFailure),
     Doctor(Doctor),
     #[serde(untagged)]
@@ -58,7 +47,6 @@ pub enum Row {
 }
 
 impl Row {
-    /// Returns the point, if this row is one.
     pub fn point(&self) -> Option<&Point> {
         if let Self::Point(point) = self { Some(point) } else { None }
     }
@@ -118,7 +106,6 @@ impl Row {
     }
 }
 
-/// The first row of a file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Head {
@@ -130,42 +117,35 @@ pub struct Head {
     pub machine: Machine,
 }
 
-/// The machine behind the numbers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Machine {
     /// CPUs that the command may use.
     pub cpus: Option<u64>,
     pub cpu_model: Option<String>,
-    /// The kernel's release.
     pub kernel: Option<String>,
     /// The hypervisor underneath, if the CPU admits to one.
     pub hypervisor: Option<String>,
     /// Rate of the time stamp counter if it was the clock; otherwise `clock_gettime` was.
     pub tsc_khz: Option<u64>,
-    /// Load average of the last minute when the run began.
     pub load_average: Option<f64>,
 }
 
 impl Machine {
-    /// Whether it is the same machine, whatever its load.
     pub fn is(&self, other: &Self) -> bool {
         Self { load_average: other.load_average, ..self.clone() } == *other
     }
 }
 
-/// Nanoseconds of an uncontended lock and unlock.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
     pub lock: String,
-    /// The median of all samples.
     pub ns: Option<Interval>,
     /// The samples, in the same order for all locks.
     #[serde(default)]
     pub samples: Vec<f64>,
 }
 
-/// One lock over all points.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     pub lock: String,
@@ -184,7 +164,6 @@ pub struct Summary {
     /// The point at which it did worst.
     pub worst: Option<Worst>,
     pub pair_ns: Option<f64>,
-    /// The lowest of Jain's indices.
     #[serde(default)]
     pub worst_jain: f64,
     /// The same at points of up to 16 threads only.
@@ -202,7 +181,6 @@ pub struct Summary {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Worst {
-    /// Throughput over that of the best peer.
     pub ratio: f64,
     pub point: String,
 }
@@ -218,13 +196,10 @@ pub struct Failure {
     pub sentence: String,
 }
 
-/// The side of its limit on which a value must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
-    /// The value must be at least the limit.
     AtLeast,
-    /// The value must be at most the limit.
     AtMost,
 }
 
@@ -236,7 +211,6 @@ pub enum Verdict {
     Met,
     /// The median is not, but a part of the interval is: more rounds can tell.
     Unclear,
-    /// No part of the interval is.
     Missed,
 }
 
@@ -244,7 +218,6 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Check {
     pub bound: String,
-    /// The lock, where the bound is one lock's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock: Option<String>,
     /// Where: a point, all of them, or a world.
@@ -260,7 +233,6 @@ pub struct Check {
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limited {
-    /// On which side of the limit the value must be.
     pub side: Side,
     pub limit: f64,
     pub value: Interval,
@@ -280,11 +252,9 @@ impl Check {
     }
 }
 
-/// A published figure beside ours.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Beside {
     pub experiment: String,
-    /// The world of our figure.
     pub world: String,
     pub ours_cpus: u32,
     pub ours_pcpus: u32,
@@ -318,10 +288,8 @@ pub struct Beside {
     pub size: Agreement,
 }
 
-/// Which lock to use here, and why.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Advice {
-    /// The lock that the rule chooses.
     pub lock: String,
     /// Whether the rounds support that choice; the first versions did not say.
     #[serde(default)]
@@ -347,18 +315,14 @@ pub struct TimelineRow {
     pub policy: String,
     pub cpus: u32,
     pub pcpus: u32,
-    /// Nanoseconds of a critical section.
     pub cs_ns: u64,
-    /// Nanoseconds between sections.
     pub ncs_ns: u64,
     /// Throughput of the recorded run over the median of the others.
     pub speed: Option<f64>,
     /// When the recording begins, in nanoseconds of the clock that vCPUs read.
     pub from_ns: u64,
     pub to_ns: u64,
-    /// What each vCPU was doing.
     pub stints: Vec<Stint>,
-    /// The critical sections.
     pub holds: Vec<Hold>,
 }
 

@@ -17,11 +17,8 @@ pub type Name = Cow<'static, str>;
 #[serde(default)]
 pub struct WaitNs {
     pub p50: u64,
-    /// The 99th percentile.
     pub p99: u64,
-    /// The 99.9th percentile.
     pub p999: u64,
-    /// The longest wait that ended.
     pub max: u64,
 }
 
@@ -206,9 +203,7 @@ pub struct Spent {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Sched {
-    /// CPUs that ran the threads.
     pub cpu: f64,
-    /// The kernel's part of it.
     pub system: f64,
     /// Threads that were ready and had no CPU; absent if the kernel doesn't tell.
     pub queued: Option<f64>,
@@ -243,17 +238,14 @@ impl Run {
         }
     }
 
-    /// The longest stall in nanoseconds; 0 where none was seen.
     pub fn stall_ns(&self) -> f64 {
         self.longest_stall_ns.unwrap_or(0) as f64
     }
 
-    /// The figure by which programs are compared.
     pub fn figure(&self) -> f64 {
         self.value.unwrap_or(self.seconds)
     }
 
-    /// How often an event of the lock was counted.
     pub fn counted(&self, event: &str) -> u64 {
         self.counters.get(event).copied().unwrap_or(0)
     }
@@ -268,7 +260,6 @@ impl Run {
         self.exits.get(kind).copied().unwrap_or(0) as f64 / self.seconds
     }
 
-    /// The share of the used CPU time that went into reads of the PM timer.
     pub fn timer_share(&self) -> f64 {
         self.timer_cpu_s_per_s / self.cpu_s_per_s.max(f64::MIN_POSITIVE)
     }

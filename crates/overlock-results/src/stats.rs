@@ -21,7 +21,6 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// The spread of `values`; all zero if there are none.
     pub fn of(values: &[u64]) -> Self {
         Self {
             min: values.iter().copied().min().unwrap_or(0),

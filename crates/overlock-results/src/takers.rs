@@ -37,7 +37,6 @@ impl Takers {
 }
 
 impl Point {
-    /// What took the locks.
     pub fn takers(&self) -> Takers {
         Takers::of(&self.world)
     }

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// What threads do with the lock, beyond how long they hold it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Task {
@@ -33,7 +32,6 @@ impl Task {
         ("broadcast", Self::Broadcast),
     ];
 
-    /// The task that waits for a condition and has this name.
     pub fn waiting(name: &str) -> Option<Self> {
         Self::WAITS.into_iter().find(|(known, _)| *known == name).map(|(_, task)| task)
     }
@@ -43,12 +41,10 @@ impl Task {
         Self::WAITS.iter().any(|(_, task)| *task == self)
     }
 
-    /// Whether it is about readers.
     pub fn reads(self) -> bool {
         matches!(self, Self::Read(_))
     }
 
-    /// The percentage of operations that read.
     pub fn read_share(self) -> u8 {
         if let Self::Read(percent) = self { percent } else { 0 }
     }

@@ -20,7 +20,6 @@ pub struct Stint {
     pub to_ns: u64,
 }
 
-/// Everything that was recorded of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Timeline {
     /// When the recording begins, in nanoseconds of the clock that vCPUs read.

@@ -54,7 +54,6 @@ impl std::fmt::Display for Nanos {
     }
 }
 
-/// Formats a duration in nanoseconds to three figures with the unit that suits it.
 pub fn time(nanos: f64) -> String {
     match nanos {
         n if n < 1e3 => format!("{} ns", three(n)),

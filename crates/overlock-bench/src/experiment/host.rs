@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::vcpus::engine::HostScheduler;
 
-/// What all points of an experiment have in common.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Host {
@@ -32,7 +31,6 @@ pub struct Host {
     #[serde(skip_serializing_if = "is_nothing")]
     pub slow_wake_ns: u64,
     pub seconds: f64,
-    /// How often each point is run.
     pub runs: u16,
 }
 

@@ -14,7 +14,6 @@ use overlock_results::{Error, Lengths, NO_POLICY, PmTimerRule, Task};
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     pub groups: Vec<Vec<Job>>,
-    /// How often each job is run.
     pub rounds: u16,
 }
 
@@ -23,7 +22,6 @@ impl Plan {
         self.groups.iter().flatten()
     }
 
-    /// Adds the groups of another plan.
     pub fn extend(&mut self, other: Self) {
         self.groups.extend(other.groups);
         self.rounds = self.rounds.max(other.rounds);
@@ -153,7 +151,6 @@ impl Experiment {
         (over * f64::from(self.host.pcpus)).round() as u32
     }
 
-    /// The numbers of CPUs, smallest first.
     fn cpus(&self) -> Result<Vec<u32>, Error> {
         let over = self.factors.over.iter().map(|over| self.times(*over));
         let mut cpus = unique(self.factors.cpus.iter().copied().chain(over));

@@ -6,7 +6,6 @@ use crate::Document;
 use overlock_results::Error;
 
 impl Experiment {
-    /// Parses the experiment in `text`, the contents of the file called `file`.
     pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
         let document = Document::new(file, text);
         let mut experiment: Self = document.read()?;

@@ -3,7 +3,6 @@
 
 use std::io;
 
-/// What kept a run from being made.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     #[error("could not {attempt}: {source}")]

@@ -24,7 +24,6 @@ type Result<T> = std::result::Result<T, RunError>;
 /// The verb under which the program that uses this crate calls [`obey`] with the argument after it.
 pub const CHILD: &str = "bench-child";
 
-/// The tasks of a child.
 #[derive(Debug, Serialize, Deserialize)]
 enum Order {
     Run(RunSpec),

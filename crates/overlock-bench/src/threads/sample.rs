@@ -24,7 +24,6 @@ pub fn spacing(nanos: u64) -> u32 {
     (spacing.ceil() as u32).clamp(1, MOST)
 }
 
-/// A thread's countdown to its next sample.
 #[derive(Debug)]
 pub(crate) struct Sampling {
     mean: u32,

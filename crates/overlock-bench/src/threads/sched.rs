@@ -12,7 +12,6 @@ use overlock_programs::CpuUsage;
 use overlock_results::Sched;
 use std::time::Instant;
 
-/// The kernel's accounts at one moment.
 #[derive(Debug)]
 pub(crate) struct Account {
     at: Instant,
@@ -38,7 +37,6 @@ impl Account {
         self.process.cpu_seconds - earlier.process.cpu_seconds
     }
 
-    /// Returns what has passed since `earlier`: averages, and switches per second.
     pub(crate) fn since(&self, earlier: &Account) -> Sched {
         let seconds = (self.at - earlier.at).as_secs_f64().max(f64::MIN_POSITIVE);
         let rate = |figure: &dyn Fn(&CpuUsage) -> f64| {

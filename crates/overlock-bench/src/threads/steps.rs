@@ -53,7 +53,6 @@ fn draw(lengths: Lengths, mean: f64, rng: &mut Rng) -> Vec<u32> {
 pub(crate) struct Step {
     pub(crate) cs: u32,
     pub(crate) ncs: u32,
-    /// The index of the lock that it takes.
     pub(crate) cell: u32,
     /// Whether it only reads; where threads wait for conditions, whether it notifies with the lock
     /// held.

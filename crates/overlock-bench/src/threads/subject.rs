@@ -11,10 +11,8 @@ pub(crate) trait Subject: Send + Sync + 'static {
     /// Prepares the lock at its final address, for locks that must not move.
     fn init(&self) {}
 
-    /// Runs `section` while holding the lock.
     fn with<R>(&self, section: impl FnOnce() -> R) -> R;
 
-    /// Runs `section` while holding the lock for reading.
     #[inline]
     fn share<R>(&self, section: impl FnOnce() -> R) -> R {
         self.with(section)

@@ -23,13 +23,10 @@ use std::time::Duration;
 mod monitor;
 mod read_write;
 
-/// Runs a lock in this process.
 type Runs = fn(&RunSpec) -> io::Result<Run>;
 
-/// One lock of the table.
 #[derive(Debug)]
 pub struct Entry {
-    /// Its name, as users and records know it.
     pub name: &'static str,
     pub(crate) run: Runs,
     /// The same with event counters compiled in, if the lock has any.
@@ -124,7 +121,6 @@ pub fn offered() -> impl Iterator<Item = &'static Entry> {
     SUBJECTS.iter().filter(|entry| !BROKEN.contains(&entry.name))
 }
 
-/// Any lock of the library.
 struct Ours<L>(L);
 
 impl<L: ConstLock + 'static> Subject for Ours<L> {
@@ -193,7 +189,6 @@ impl Subject for ParkingLotFair {
     }
 }
 
-/// The C library's mutex, normal or adaptive.
 struct Pthread<const ADAPTIVE: bool>(UnsafeCell<libc::pthread_mutex_t>);
 
 // SAFETY: a pthread mutex is meant to be shared by all threads at one address.
@@ -221,7 +216,6 @@ impl<const ADAPTIVE: bool> Subject for Pthread<ADAPTIVE> {
     }
 }
 
-/// The C library's spin lock.
 struct PthreadSpin(UnsafeCell<libc::pthread_spinlock_t>);
 
 // SAFETY: a pthread spin lock is meant to be shared by all threads at one address.

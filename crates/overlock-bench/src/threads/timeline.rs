@@ -48,7 +48,6 @@ struct Entry {
     links: AtomicU64,
 }
 
-/// The operations of one thread, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Log(Vec<Entry>);
 
@@ -82,7 +81,6 @@ impl Log {
     }
 }
 
-/// Writes a log, until it is full.
 #[derive(Debug)]
 pub(crate) struct Writer<'a> {
     entries: &'a [Entry],
@@ -90,7 +88,6 @@ pub(crate) struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Returns whether the log is full, or nothing is to be logged.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.next == self.entries.len()

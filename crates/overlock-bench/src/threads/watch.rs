@@ -41,7 +41,6 @@ impl Progress {
     }
 }
 
-/// The findings about one thread so far.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     last: Progress,
@@ -51,7 +50,6 @@ struct Seen {
     is_counted: bool,
 }
 
-/// The findings about all threads, in ticks of the clock.
 #[derive(Debug)]
 pub(crate) struct Watch {
     threads: Vec<Option<Seen>>,

@@ -56,10 +56,8 @@ fn opaque(mut x: u64) -> u64 {
     x
 }
 
-/// The measured speed of the chain.
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
-    /// Links of the chain in a nanosecond.
     pub per_ns: f64,
 }
 
@@ -89,7 +87,6 @@ impl Work {
         nanos as f64 * self.per_ns
     }
 
-    /// Returns the relative difference between two calibrations.
     pub fn drift(self, other: Self) -> f64 {
         (self.per_ns / other.per_ns - 1.0).abs()
     }

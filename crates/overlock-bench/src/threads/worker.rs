@@ -134,7 +134,6 @@ impl Signal {
     }
 }
 
-/// The data that the threads of a run share.
 struct Shared<C: ?Sized> {
     signal: Signal,
     records: Vec<Record>,
@@ -152,7 +151,6 @@ pub(crate) fn run<S: Subject>(spec: &RunSpec) -> io::Result<Run> {
     start(spec, cells, work_loop::<S>)
 }
 
-/// Runs threads that do `work_loop`.
 fn start<C: Place>(
     spec: &RunSpec,
     cells: Vec<C>,
@@ -188,7 +186,6 @@ fn conduct(
     Ok(coordinate(&shared))
 }
 
-/// The loop of thread `index` until the window is over.
 fn work_loop<S: Subject>(shared: &Shared<Vec<Cell<S>>>, index: usize) {
     let spec = &shared.spec;
     let mut rng = Rng::new(seed_of(spec.seed, index as u64));
@@ -233,7 +230,6 @@ struct Worker<'a> {
     log: Writer<'a>,
 }
 
-/// A wait whose ends were stamped.
 struct Stamped {
     asked: u64,
     granted: u64,
@@ -242,7 +238,6 @@ struct Stamped {
 }
 
 impl<'a> Worker<'a> {
-    /// Makes thread `index`, which calls this.
     fn new<C>(shared: &'a Shared<C>, index: usize) -> Self {
         let record = &shared.records[index];
         record.tid.store(thread_id(), Relaxed);

@@ -19,7 +19,6 @@ use std::sync::atomic::AtomicBool;
 /// How long a floor is timed: thousands of the longest operations.
 const FLOOR_SECONDS: f64 = 0.02;
 
-/// Threads that compete for locks, on the CPUs that this process may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Threads {
     clock: Stamps,

@@ -53,7 +53,6 @@ pub(crate) fn with_lock<W: Verbs, U: UseLock>(name: &str, user: U) -> Option<U::
     })
 }
 
-/// What the locks have counted so far.
 #[derive(Clone, Debug)]
 pub(crate) struct Counted(Vec<(Event, u64)>);
 

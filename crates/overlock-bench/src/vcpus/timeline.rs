@@ -21,7 +21,6 @@ mod window;
 pub use notes::Notes;
 pub use window::{Window, prepared};
 
-/// One critical section of one vCPU.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hold {
     pub(crate) lock: u32,

@@ -47,10 +47,8 @@ pub trait Verbs: Copy + Send + Sync + 'static {
         None
     }
 
-    /// The number of this vCPU, from zero.
     fn number() -> u32;
 
-    /// How many vCPUs there are.
     fn count() -> u32;
 
     /// Whether the program should return.
@@ -67,7 +65,6 @@ pub trait Verbs: Copy + Send + Sync + 'static {
     /// count.
     fn work_ns(ns: u64);
 
-    /// Pauses once in a loop that waits, as the locks do.
     fn relax();
 
     /// Halts while `word` holds `expected`, until kicked, interrupted, or until `now_ns()` reaches
@@ -98,7 +95,6 @@ pub trait Verbs: Copy + Send + Sync + 'static {
     /// its processor, and may ask the program for a [`hint`](Program::hint).
     fn long_spin();
 
-    /// Reads the ACPI PM timer: 3.579545 MHz, 24 bits.
     fn pm_timer() -> u32;
 
     /// Whether vCPU `number` has lost its processor. Only a hint: it may be stale.

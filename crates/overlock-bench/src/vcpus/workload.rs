@@ -59,7 +59,6 @@ pub fn run<E: Engine>(
     run_with::<E, NoMore>(engine, config, profile, lock)
 }
 
-/// Does the same with the locks that another program brings.
 pub fn run_with<E: Engine, M: MoreLocks>(
     engine: &E,
     config: &Config,

@@ -15,7 +15,6 @@ use overlock_bench::published::beside;
 use overlock_results::judge::{advice, summaries};
 use overlock_results::row::Row;
 
-/// Tells what follows from the rows of an experiment. Returns whether no bound was missed.
 pub(super) fn conclude(
     args: &BenchArgs,
     experiment: &Experiment,

@@ -88,7 +88,6 @@ fn groups(
     Ok(Measured { points, pairs, failures })
 }
 
-/// Returns the points of a group, and writes their timelines.
 fn points_of(
     group: &[Job],
     taken: Taken,

@@ -57,7 +57,6 @@ fn tour(world: &str, check: bool, added: &Added) -> Vec<&'static str> {
     }
 }
 
-/// Reads an experiment: a built-in one, or a file.
 fn read(path: &Path, added: &Added) -> Result<Experiment> {
     let name = path.display().to_string();
     let text = experiments::text(path, added)?;
@@ -145,7 +144,6 @@ fn described(args: &BenchArgs, world: &str, added: &Added) -> Result<Experiment>
     Ok(with(args, base))
 }
 
-/// The same with what the flags say of it.
 fn with(args: &BenchArgs, mut experiment: Experiment) -> Experiment {
     if !args.locks.is_empty() {
         experiment.factors.locks.clone_from(&args.locks);

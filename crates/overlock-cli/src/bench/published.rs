@@ -11,7 +11,6 @@ use overlock_results::Published;
 use overlock_results::row::{Agreement, Beside};
 use overlock_results::units::three;
 
-/// Formats an effect for people.
 fn percent(effect: f64) -> String {
     format!("{:+.1} %", 100.0 * effect)
 }

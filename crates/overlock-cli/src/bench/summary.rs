@@ -6,7 +6,6 @@ use overlock_results::row::{Point, Summary, beside};
 use overlock_results::stats;
 use overlock_results::units::{three, time};
 
-/// One line for each lock over all points.
 pub(super) fn table(summaries: &[Summary], points: &[Point]) -> String {
     let settings = stats::unique(summaries.iter().map(|of| of.beside));
     let of = |beside: &Option<u32>| {

@@ -33,7 +33,6 @@ fn titled(title: &str, table: String) -> String {
     if table.is_empty() { table } else { format!("\n{title}\n{table}") }
 }
 
-/// A lock, and its policy if it has one.
 fn name(point: &Point) -> String {
     match point.policy.as_str() {
         NO_POLICY => point.lock.clone(),
@@ -134,7 +133,6 @@ fn vcpus(points: &[Point], world: &dyn World, rounds: &str) -> String {
     text
 }
 
-/// The outcome of each spin, by reason code; empty without policies.
 fn reasons(points: &[&Point]) -> String {
     let mut lines = Vec::new();
     for point in points {
@@ -166,7 +164,6 @@ fn image(points: &[Point], world: &dyn World, rounds: &str) -> String {
     format!("{}  ({rounds})\n{}{waits}", world.about(), of(columns::IMAGE))
 }
 
-/// Where the time of each point of a group went.
 pub(super) fn explanations(points: &[Point]) -> String {
     let mut text = String::from("Where the time went:\n");
     for point in points {

@@ -8,7 +8,6 @@ use anyhow::{Context, Result, bail};
 use std::fs::File;
 use std::path::Path;
 
-/// Measures this machine and writes a host's file.
 pub(super) fn main(path: &Path) -> Result<Outcome> {
     // A file that can't be written is noticed before anything is measured.
     try_to_open(path)?;

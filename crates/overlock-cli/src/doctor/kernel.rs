@@ -70,7 +70,6 @@ fn tick_ns() -> Option<u64> {
     (!failed).then(|| tick.tv_nsec.unsigned_abs())
 }
 
-/// Tries to wake a waiter on a futex that has none.
 fn futex_works() -> io::Result<()> {
     let word = 0_u32;
     let wake = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;

@@ -60,7 +60,6 @@ fn cpu_group(line: &str) -> Option<(&'static str, &str)> {
     }
 }
 
-/// Reads the CPU limit of a group's folder, in CPUs.
 fn limit(folder: &Path) -> Option<f64> {
     let read = |file: &str| fs::read_to_string(folder.join(file)).ok();
     match read("cpu.max") {

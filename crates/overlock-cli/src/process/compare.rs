@@ -36,7 +36,6 @@ const HUNG_FACTOR: f64 = 20.0;
 /// ... but not before this many seconds.
 const HUNG_SECONDS: f64 = 30.0;
 
-/// Runs the sub-command.
 pub(crate) fn main(args: &CompareArgs) -> Result<Outcome> {
     let locks = chosen(&args.locks)?;
     let metric = args.metric.as_deref().map(Regex::new).transpose();
@@ -133,7 +132,6 @@ fn chosen(names: &[String]) -> Result<Vec<String>> {
     Ok(locks)
 }
 
-/// Runs the program once unmodified; returns nothing if Ctrl-C came.
 fn pilot(world: &Program) -> Result<Option<Good>> {
     if interrupt::seen() {
         return Ok(None);

@@ -8,12 +8,10 @@ use std::path::Path;
 /// A program that keeps more CPUs busy than this, without a wait, may spin.
 const BUSY_CPUS: f64 = 1.2;
 
-/// What is known of a run.
 #[derive(Debug)]
 pub(super) struct Seen<'a> {
     pub(super) program: &'a Path,
     pub(super) counted: &'a Counted,
-    /// Why processes have counted nothing.
     pub(super) blind: &'a [String],
     pub(super) wall_s: f64,
     pub(super) cpu_s: f64,
@@ -59,7 +57,6 @@ impl Seen<'_> {
         told
     }
 
-    /// Returns why a choice of lock may change nothing, if that is so.
     pub(super) fn doubts(&self, lock: &str) -> Vec<String> {
         let waits = Waits::new(String::new(), Some(self.counted.sums()), self.blind.to_vec());
         if waits.replaced().is_some_and(|count| count > 0) && !waits.are_mostly_unreplaced() {

@@ -15,7 +15,6 @@ impl Expected {
         Expected { lines: kept(stdout, ignore.as_ref()), ignore }
     }
 
-    /// Describes where `stdout` differs, if it does.
     pub(super) fn difference(&self, stdout: &[u8]) -> Option<String> {
         let found = kept(stdout, self.ignore.as_ref());
         if found == self.lines {
@@ -30,7 +29,6 @@ impl Expected {
     }
 }
 
-/// Returns the lines that must not vary.
 fn kept(stdout: &[u8], ignore: Option<&Regex>) -> Vec<Vec<u8>> {
     let kept = |line: &&[u8]| ignore.is_none_or(|pattern| !pattern.is_match(line));
     stdout.split(|byte| *byte == b'\n').filter(kept).map(<[u8]>::to_vec).collect()

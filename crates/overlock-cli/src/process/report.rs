@@ -27,7 +27,6 @@ pub(super) struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// Prints and records all of it.
     pub(super) fn tell(&self, sink: &mut Sink) -> Result<()> {
         self.tell_figures(sink)?;
         for failure in self.failures {

@@ -30,7 +30,6 @@ const POLL: Duration = Duration::from_millis(100);
 const PASSED_ON: [i32; 6] =
     [libc::SIGTERM, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
 
-/// Runs the sub-command.
 pub(crate) fn main(args: &RunArgs) -> Result<Outcome> {
     let [lock] = &args.lock[..] else {
         bail!("a program runs under one lock, but {} are named", args.lock.join(" and "));
@@ -102,7 +101,6 @@ pub(crate) fn main(args: &RunArgs) -> Result<Outcome> {
     }))
 }
 
-/// Returns whether this process ignores a signal, as under `nohup`.
 fn is_ignored(signal: i32) -> bool {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: only reads the setting, and `action` is writable and of the right type.
@@ -172,7 +170,6 @@ fn print_counters(target: &Target, seen: &Seen<'_>, json: bool) {
     }
 }
 
-/// Returns the counters that are not zero, if there are any.
 fn table(counted: &Counted) -> Option<Table> {
     let mut table = Table::new(&["counter", "events"]);
     let sums = counted.sums();

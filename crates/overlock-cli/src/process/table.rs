@@ -7,7 +7,6 @@ use overlock_results::row::Point;
 use overlock_results::stats::{self, Interval};
 use overlock_results::units::{count, three, time};
 
-/// Lays out the points of one program, with the library's file if that is known.
 pub(super) fn table(points: &[Point], library: Option<&str>) -> String {
     let Some(first) = points.first() else { return String::new() };
     format!("{}{}", heading(first, points, library), rows(first, points))
@@ -44,7 +43,6 @@ fn rows(first: &Point, points: &[Point]) -> Table {
     table
 }
 
-/// Says what is compared, and how often.
 fn heading(first: &Point, points: &[Point], library: Option<&str>) -> String {
     let of = format!("of {}", first.baseline.as_deref().unwrap_or("?"));
     let most = points.iter().map(|point| point.samples.len()).max().unwrap_or(0);

@@ -45,7 +45,6 @@ impl Turns for Follow<'_> {
 }
 
 impl Follow<'_> {
-    /// Returns the point of each lock, by its place.
     pub(super) fn points<'r>(&self, runs: impl Iterator<Item = (usize, &'r [Run])>) -> Vec<Point> {
         let of = |(index, runs): (usize, &[Run])| {
             let lock = &self.locks[index];
@@ -54,7 +53,6 @@ impl Follow<'_> {
         runs.filter(|(_, runs)| !runs.is_empty()).map(of).collect()
     }
 
-    /// Returns the places of the locks that are much worse than the baseline in each round.
     fn newly_beaten(&self, points: &[Point]) -> Vec<usize> {
         // Where nothing waits, the difference is noise, and three rounds of it prove nothing.
         let base = baseline(points).filter(|_| self.waits.replaced() != Some(0));

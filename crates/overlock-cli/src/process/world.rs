@@ -32,7 +32,6 @@ impl Program {
         Ok(Plan { groups: vec![locks.iter().map(job).collect()], rounds })
     }
 
-    /// Runs the program once, counting in `shared` if there is such memory.
     pub(super) fn trial(&self, lock: &str, shared: Option<&Shared>) -> Result<Good, Failed> {
         match self.rules.run(&self.target, lock, &self.input, shared).map_err(failed)? {
             Trial::Good(good) => match self.difference(lock, &good.stdout)? {

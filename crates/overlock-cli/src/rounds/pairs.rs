@@ -62,7 +62,6 @@ impl Pairs {
         self.is_off = false;
     }
 
-    /// Returns the pairs that have samples.
     pub(super) fn end(mut self) -> Vec<Pair> {
         self.pairs.retain(|pair| !pair.samples.is_empty());
         self.pairs.iter_mut().for_each(|pair| pair.ns = Interval::of(&pair.samples));

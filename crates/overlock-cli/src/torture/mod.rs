@@ -15,7 +15,6 @@ use turns::Torture;
 
 pub(crate) use args::TortureArgs;
 
-/// Runs the sub-command.
 pub(crate) fn main(args: &TortureArgs) -> Result<Outcome> {
     let chosen = choose(&args.lock)?;
     let mut sink = Sink::open(args.json, args.out.as_deref())?;

@@ -29,14 +29,12 @@ impl<'a> Torture<'a> {
         Torture { args, began: Instant::now(), live: live(), all }
     }
 
-    /// Returns whether the torture has to end.
     fn is_over(&self) -> bool {
         interrupt::seen()
             || self.args.span.is_some_and(|span| self.began.elapsed() >= span)
             || self.all.iter().all(|series| series.row.failed)
     }
 
-    /// Takes every CPU of every script away at every step.
     pub(super) fn inject(&mut self, sink: &mut Sink) -> Result<()> {
         for index in 0..self.all.len() {
             let began = Instant::now();
@@ -51,7 +49,6 @@ impl<'a> Torture<'a> {
         Ok(())
     }
 
-    /// Runs random worlds until the torture has to end.
     pub(super) fn random(&mut self, sink: &mut Sink) -> Result<()> {
         let cpus = self.args.cpus.and_then(|cpus| usize::try_from(cpus).ok());
         let mut next = vec![0; self.all.len()];
@@ -91,7 +88,6 @@ impl<'a> Torture<'a> {
         self.live.suspend(|| tell(self.all[index].subject, plan, report, sink))
     }
 
-    /// Ends the turns; tells what has been done to each lock. Returns whether none failed.
     pub(super) fn end(self, sink: &mut Sink) -> Result<bool> {
         self.live.finish_and_clear();
         self.all.iter().try_for_each(|series| sink.record(&series.row()))?;
@@ -99,7 +95,6 @@ impl<'a> Torture<'a> {
         Ok(self.all.iter().all(|series| !series.row.failed))
     }
 
-    /// Tabulates what has been done to each lock.
     fn summary(&self) -> String {
         let mut header = vec!["lock", "runs", "injections", "steps", "acquired", "passed"];
         header.extend(Fault::ALL.map(Fault::name));

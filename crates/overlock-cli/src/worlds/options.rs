@@ -6,7 +6,6 @@ use overlock_sim::hosts::More;
 /// Tells the user a sentence.
 pub type Note = fn(&str);
 
-/// What only some worlds need.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The commit of the program, whose runs are not those of another.

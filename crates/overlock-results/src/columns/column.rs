@@ -4,7 +4,6 @@
 use crate::row::Point;
 use crate::units::{count, three, time};
 
-/// How a number is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Three figures with k, M or G.
@@ -36,15 +35,11 @@ impl Unit {
     }
 }
 
-/// Something that can be shown of a point.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     pub name: &'static str,
-    /// What it means.
     pub about: &'static str,
-    /// How its numbers are written.
     pub unit: Unit,
-    /// The number; nothing where it has no meaning.
     pub get: fn(&Point) -> Option<f64>,
 }
 
@@ -57,7 +52,6 @@ impl Column {
         }
     }
 
-    /// The columns with the ends of its range, if it has any.
     pub fn ends(&self) -> Option<[&'static Self; 2]> {
         let [low, high] = match self.name {
             "ops/s" => ["ops low", "ops high"].map(str::to_owned),
@@ -67,7 +61,6 @@ impl Column {
         Some([Self::named(&low)?, Self::named(&high)?])
     }
 
-    /// The number of a point, written; nothing where it has no meaning.
     pub fn show(&self, point: &Point) -> Option<String> {
         (self.get)(point).filter(|value| value.is_finite()).map(|value| self.unit.show(value))
     }

@@ -111,7 +111,6 @@ fn better_at(chosen: &Summary, all: &[&Summary]) -> String {
     if told.is_empty() { String::new() } else { format!(" Others{place}: {}.", told.join("; ")) }
 }
 
-/// Throughput over that of the best peer.
 fn share(line: &Summary) -> Option<f64> {
     Some(line.of_best_peer?.median)
 }

@@ -69,7 +69,6 @@ const OF_ORACLE: Bound = ("throughput over oracle", AtLeast, 0.9);
 // The lock-free read of the PM timer.
 const OF_REFRESH: Bound = ("reads of the timer over refresh", AtLeast, 1.0);
 
-/// Judges all rows that a bound is about.
 pub fn check(rows: &[Row]) -> Vec<Check> {
     let points: Vec<Point> = rows.iter().filter_map(Row::point).cloned().collect();
     let pairs = rows.iter().filter_map(|row| match row {

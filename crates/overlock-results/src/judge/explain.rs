@@ -9,7 +9,6 @@ use crate::row::{Asked, Point};
 use crate::units::{count, three, time};
 use crate::{Losses, Run};
 
-/// Explains a point of vCPUs.
 pub fn explain(runs: &Point) -> Vec<String> {
     let mut sentences = vec![spent(runs), away(runs)];
     sentences.extend(late(runs));
@@ -21,7 +20,6 @@ pub fn explain(runs: &Point) -> Vec<String> {
     sentences
 }
 
-/// Describes how the pCPUs' time divides.
 fn spent(runs: &Point) -> String {
     if runs.sections == Some(0) {
         return format!(
@@ -82,7 +80,6 @@ fn late(runs: &Point) -> Option<String> {
     })
 }
 
-/// Describes the cost of waiting without spinning.
 fn slept(runs: &Point) -> Option<String> {
     let (halts, kicks) = (exits_per_s(runs, "halt"), exits_per_s(runs, "kick"));
     let ops = mid(runs, |record| record.ops_per_s);
@@ -174,7 +171,6 @@ fn asked(runs: &Point) -> Vec<String> {
     sentences
 }
 
-/// Returns the meaning of a reason code; the code itself if it is a newer one.
 fn meaning(why: &str) -> &str {
     match why {
         "next-in-turn" => "the next in turn",

@@ -40,34 +40,28 @@ pub fn score(figure: f64, jain: f64, longest_stall_ns: f64) -> f64 {
     figure.max(f64::MIN_POSITIVE) * jain * stall_s.powf(-STALL_WEIGHT)
 }
 
-/// A lock in the running.
 #[derive(Clone, Debug)]
 pub struct Contender<'a> {
     pub lock: &'a str,
-    /// Whether it lets no thread wait for ever.
     pub cannot_starve: bool,
     pub scores: Vec<f64>,
 }
 
 impl Contender<'_> {
-    /// Returns the median of its scores; 0 without rounds.
     pub fn score(&self) -> f64 {
         stats::median(&self.scores).unwrap_or(0.0)
     }
 
-    /// Returns how many times better than `other` the lock is, round by round.
     pub fn over(&self, other: &Contender<'_>) -> Option<Interval> {
         let rounds = self.scores.iter().zip(&other.scores);
         Interval::of(&rounds.map(|(own, other)| own / other).collect::<Vec<_>>())
     }
 
-    /// Returns whether the lock is certainly better than `other`, and by enough to matter.
     pub fn beats(&self, other: &Contender<'_>) -> bool {
         self.over(other).is_some_and(|ratio| ratio.low > 1.0 && ratio.median >= NEAR_TIE)
     }
 }
 
-/// Returns the candidate with the best score.
 pub fn best<'c, 'a>(candidates: &'c [Contender<'a>]) -> Option<&'c Contender<'a>> {
     candidates.iter().max_by(|a, b| a.score().total_cmp(&b.score()))
 }

@@ -42,10 +42,8 @@ pub fn choose(points: &[Point], waits: Option<u64>) -> Option<Choice> {
 
 #[derive(Debug)]
 struct Findings<'a> {
-    /// The locks, the best first.
     ranked: &'a [&'a Point],
     baseline: &'a Point,
-    /// The library that replaces nothing, if it was measured.
     none: Option<&'a Point>,
     /// How often a thread waited for a lock that can be replaced, if that is known.
     waits: Option<u64>,
@@ -71,7 +69,6 @@ impl<'a> Findings<'a> {
         Some((lock, sentence))
     }
 
-    /// Returns whether the longest stall of every run of every lock is known.
     fn knows_stalls(&self) -> bool {
         self.ranked.iter().all(|series| self.stalls_ns(series).is_some())
     }
@@ -107,7 +104,6 @@ impl<'a> Findings<'a> {
         series.iter().map(candidate).collect()
     }
 
-    /// Returns the longest stall of each round.
     fn stalls_ns(&self, series: &Point) -> Option<Vec<f64>> {
         series.samples.iter().map(|sample| Some(sample.longest_stall_ns? as f64)).collect()
     }
@@ -208,7 +204,6 @@ impl<'a> Findings<'a> {
         Some((Some(name), sentence))
     }
 
-    /// Describes two locks that tie, one of them the baseline.
     fn tie(&self, best: &Contender<'_>, next: &Contender<'_>) -> Option<String> {
         let noise = best.over(next)?.includes(1.0);
         let weighed = self.stalls_matter(best, next);
@@ -254,7 +249,6 @@ impl<'a> Findings<'a> {
         Some(text)
     }
 
-    /// Returns how many times better than another lock the figure of a lock is.
     fn over(&self, lock: &Contender<'_>, other: &Contender<'_>) -> Option<Interval> {
         Interval::of(&self.find(lock.lock)?.better_than(self.find(other.lock)?))
     }

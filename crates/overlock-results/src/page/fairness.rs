@@ -11,7 +11,6 @@ use crate::stats::Spread;
 use crate::units::count;
 use maud::{Markup, html};
 
-/// A chart for one number of vCPUs.
 #[derive(Debug)]
 pub(crate) struct Fairness<'a> {
     series: Vec<Bars<'a>>,
@@ -31,7 +30,6 @@ struct Bars<'a> {
     most: f64,
 }
 
-/// The height of one lock.
 const ROW: f64 = 34.0;
 
 impl<'a> Fairness<'a> {

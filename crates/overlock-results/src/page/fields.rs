@@ -6,22 +6,17 @@
 
 use crate::units::{count, three, time};
 
-/// How a number is to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
-    /// A number without a unit, or a ratio.
     Plain,
     Count,
-    /// A length of time in nanoseconds.
     Nanos,
-    /// A length of time in seconds.
     Seconds,
     /// A part of something: 0 to 1.
     Share,
 }
 
 impl Unit {
-    /// Formats a value to three figures.
     pub(crate) fn show(self, value: f64) -> String {
         match self {
             Unit::Plain => three(value),
@@ -261,14 +256,12 @@ const TRACE: &[Field] = fields! {
 /// What is known about a field.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Named {
-    /// Its place among the columns.
     pub(crate) place: usize,
     pub(crate) heading: String,
     pub(crate) about: String,
     pub(crate) unit: Unit,
 }
 
-/// Returns the place of a kind on the page; unknown ones come last.
 pub(crate) fn place(name: &str) -> usize {
     KINDS.iter().position(|kind| kind.name == name).unwrap_or(KINDS.len())
 }
@@ -285,7 +278,6 @@ impl Kind {
     }
 }
 
-/// Describes a field of a kind of records.
 pub(crate) fn named(kind: Option<&Kind>, name: &str) -> Named {
     let known = kind.map_or(&[][..], |kind| kind.fields);
     match known.iter().position(|field| field.name == name) {

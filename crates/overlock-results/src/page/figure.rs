@@ -7,19 +7,15 @@ use crate::page::palette::{Palette, px};
 use crate::page::scale::Scale;
 use maud::{Markup, PreEscaped, html};
 
-/// The style of charts, on a page or alone.
 pub(crate) const CHART_STYLE: &str = include_str!("chart.css");
 
-/// A drawing of some records.
 pub(crate) trait Chart {
-    /// Returns what it shows.
     fn caption(&self) -> Caption;
 
     /// Draws it `width` pixels wide, and returns its height, too.
     fn draw(&self, width: f64) -> (f64, Markup);
 }
 
-/// The title and description of a chart.
 #[derive(Debug)]
 pub(crate) struct Caption {
     pub(crate) title: String,
@@ -27,7 +23,6 @@ pub(crate) struct Caption {
     pub(crate) description: String,
 }
 
-/// Makes an SVG of this size around its content.
 pub(crate) fn svg(caption: &Caption, width: f64, height: f64, inside: &Markup) -> Markup {
     html! {
         svg xmlns="http://www.w3.org/2000/svg" class="chart" role="img"
@@ -48,7 +43,6 @@ fn drawn(chart: &dyn Chart, width: f64) -> Markup {
     svg(&chart.caption(), width, height, &inside)
 }
 
-/// Draws a chart in both widths.
 pub(crate) fn both(chart: &dyn Chart) -> Markup {
     html! {
         figure {
@@ -59,7 +53,6 @@ pub(crate) fn both(chart: &dyn Chart) -> Markup {
     }
 }
 
-/// Draws a small chart that has one width everywhere.
 pub(crate) fn small(chart: &dyn Chart) -> Markup {
     html! {
         figure class="small" {
@@ -87,7 +80,6 @@ pub(crate) fn alone(chart: &dyn Chart, width: f64) -> Markup {
     svg(&caption, width, height + heading, &styled)
 }
 
-/// Names the series and their looks.
 pub(crate) fn legend<'a>(series: impl Iterator<Item = &'a str>, palette: &Palette) -> Markup {
     html! {
         ul class="legend" aria-hidden="true" {

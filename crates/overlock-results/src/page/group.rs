@@ -105,12 +105,10 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Returns all cells of all setups.
     pub(crate) fn cells(&self) -> impl Iterator<Item = &Cell<'a>> {
         self.setups.iter().flat_map(|setup| &setup.cells)
     }
 
-    /// Returns the names of the section's runs.
     pub(crate) fn run_names(&self) -> Vec<&'a str> {
         self.setups
             .iter()
@@ -120,19 +118,16 @@ impl<'a> Section<'a> {
 }
 
 impl<'a> Setup<'a> {
-    /// Returns the series, in their order of appearance.
     pub(crate) fn series(&self) -> Vec<&str> {
         crate::stats::unique(self.cells.iter().map(|cell| cell.series.as_str()))
     }
 
-    /// Returns the numbers of vCPUs, the fewest first.
     pub(crate) fn cpus(&self) -> Vec<u32> {
         let mut all = crate::stats::unique(self.cells.iter().filter_map(|cell| cell.cpus));
         all.sort_unstable();
         all
     }
 
-    /// Returns the cells with one number of vCPUs.
     pub(crate) fn at(&self, cpus: u32) -> impl Iterator<Item = &Cell<'a>> {
         self.cells.iter().filter(move |cell| cell.cpus == Some(cpus))
     }
@@ -168,7 +163,6 @@ impl Cell<'_> {
         stats::median(&all)
     }
 
-    /// Formats `8 vCPUs (4x)`.
     pub(crate) fn place(&self) -> String {
         let name = self.points.first().map_or("vCPU", |(_, point)| point.takers().names().0);
         let plural = if self.cpus == Some(1) { "" } else { "s" };

@@ -11,7 +11,6 @@ const CHARACTER: f64 = 7.2;
 /// The least distance between two labels beside each other, in pixels.
 const GAP: f64 = 8.0;
 
-/// Returns the width of a text in pixels.
 pub(crate) fn width(text: &str) -> f64 {
     CHARACTER * text.chars().count() as f64
 }

@@ -37,7 +37,6 @@ fn sentence(other: &Other) -> Option<(&'static str, String)> {
     Some((tone, text))
 }
 
-/// Shows the sentences in which a command ended.
 pub(crate) fn sentences(run: &Recording) -> Markup {
     html! {
         @for (tone, text) in run.others.iter().filter_map(sentence) {
@@ -46,7 +45,6 @@ pub(crate) fn sentences(run: &Recording) -> Markup {
     }
 }
 
-/// The fields of a record, by name.
 type Fields<'a> = Vec<(String, &'a Value)>;
 
 /// Returns the rows that a record is: its own, or one for each of what it lists.
@@ -143,7 +141,6 @@ fn turned(caption: String, columns: &[(String, Named)], records: &[Fields<'_>]) 
     Table { class: "other turned", caption, columns, groups: vec![group] }
 }
 
-/// Makes a table of all records of one kind.
 fn table(name: &str, all: &[&Other]) -> Table {
     let kind = fields::kind(name);
     let records: Vec<Fields<'_>> = all.iter().flat_map(|other| rows(other)).collect();
@@ -176,7 +173,6 @@ fn table(name: &str, all: &[&Other]) -> Table {
     Table { class: "other", caption, columns: columns.collect(), groups }
 }
 
-/// Makes tables of all other records of a run, one for each kind.
 pub(crate) fn tables(run: &Recording) -> Markup {
     let rest: Vec<&Other> = run.others.iter().filter(|other| sentence(other).is_none()).collect();
     let mut kinds = unique(rest.iter().map(|other| other.kind.as_str()));

@@ -11,7 +11,6 @@ use crate::stats::unique;
 use crate::units::count;
 use maud::{Markup, html};
 
-/// One chart, which can be drawn in any width.
 #[derive(Debug)]
 pub(crate) struct Overcommit<'a> {
     series: Vec<Line<'a>>,

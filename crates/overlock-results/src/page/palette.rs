@@ -6,14 +6,12 @@ use crate::page::group::Section;
 use crate::stats::unique;
 use maud::{Markup, html};
 
-/// Colours in the style sheet.
 const COLOURS: usize = 8;
 
 /// The usual locks, each with its own colour.
 const KNOWN: [&str; 8] =
     ["hybrid", "ticket", "queued", "test-and-set", "std", "parking-lot", "pthread", "libc"];
 
-/// The look of each series.
 #[derive(Debug)]
 pub(crate) struct Palette {
     /// What has a colour, in the order of colours.
@@ -60,7 +58,6 @@ impl Palette {
     }
 }
 
-/// Returns the algorithm of a lock, however it was built.
 fn family(lock: &str) -> &str {
     let family = lock.strip_prefix("native-").unwrap_or(lock);
     family.strip_suffix("-off").unwrap_or(family)
@@ -77,7 +74,6 @@ fn key(series: &str, mixed: bool) -> String {
 }
 
 impl Look {
-    /// Returns the classes of a group whose strokes and fills have this look.
     pub(crate) fn class(self) -> String {
         format!("c{} {}", self.colour, self.dash)
     }
@@ -99,7 +95,6 @@ impl Look {
     }
 }
 
-/// Formats a length in an SVG: a tenth of a pixel is enough.
 pub(crate) fn px(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)

@@ -10,16 +10,11 @@ use crate::page::read::Results;
 use crate::page::timeline::{self, Lanes};
 use crate::page::waits::WaitCurves;
 
-/// A chart that can stand alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drawing {
-    /// Throughput against vCPUs for each pCPU, or threads for each CPU.
     Overcommit,
-    /// Percentiles of the wait for the lock, at the highest overcommit.
     Waits,
-    /// Jain's index, and the least, average and most that a vCPU did.
     Fairness,
-    /// Which vCPU ran where, and which one held the lock.
     Timeline,
 }
 
@@ -48,7 +43,6 @@ impl Drawing {
         Drawing::ALL.into_iter().find(|(_, known, _)| *known == name).map(|(kind, ..)| kind)
     }
 
-    /// Explains why there is no such chart.
     pub(crate) fn missing(self) -> &'static str {
         match self {
             Drawing::Overcommit => {
@@ -61,7 +55,6 @@ impl Drawing {
     }
 }
 
-/// Draws the first chart of this kind that the results have.
 pub(crate) fn picture(
     kind: Drawing,
     results: &Results,

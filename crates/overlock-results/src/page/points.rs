@@ -44,22 +44,18 @@ fn with_range(figure: &Figure, low: &Figure, high: &Figure) -> Markup {
     }
 }
 
-/// Returns how to show the compared figure of a program: its own, or wall time.
 fn shown(point: &Point) -> fn(f64) -> String {
     if point.metric.is_some() { count } else { |seconds| time(1e9 * seconds) }
 }
 
-/// Shows the compared figure of a program.
 fn compared(point: &Point) -> Option<Markup> {
     let [median, low, high] = point.value.map(|of| [of.median, of.low, of.high])?;
     let [median, low, high] = [median, low, high].map(|value| (value, shown(point)(value)));
     Some(with_range(&median, &low, &high))
 }
 
-/// A way to fill a column.
 type Fill<'a> = Box<dyn Fn(&Point) -> Option<Markup> + 'a>;
 
-/// Returns the columns that some point of the section has.
 fn filled<'a>(all: &[(&str, &Recording, &Point)]) -> Vec<(table::Column, Fill<'a>)> {
     let figure = (column("figure", known("figure").about), Box::new(compared) as Fill<'a>);
     let columns = PAGE.iter().map(|name| {
@@ -85,7 +81,6 @@ fn column(name: impl Into<String>, about: &str) -> table::Column {
     table::Column { name: name.into(), about: about.into(), is_text: false }
 }
 
-/// Shows how many vCPUs or threads there were, and the overcommit.
 fn place(point: &Point) -> Markup {
     html! { @match point.cpus {
         None => (none()),
@@ -98,7 +93,6 @@ fn place(point: &Point) -> Markup {
     } }
 }
 
-/// Makes a table of all points of a section, a row each.
 pub(crate) fn points(section: &Section<'_>) -> Markup {
     let all = rows(section);
     let shown = filled(&all);
@@ -126,14 +120,12 @@ pub(crate) fn points(section: &Section<'_>) -> Markup {
     Table { class: "points", caption, columns, groups: vec![group] }.show()
 }
 
-/// Returns all points of a section, each with its series and its run.
 fn rows<'a>(section: &'a Section<'a>) -> Vec<(&'a str, &'a Recording, &'a Point)> {
     let of_cell =
         |cell: &'a Cell<'a>| cell.points.iter().map(|(run, point)| (&*cell.series, *run, *point));
     section.cells().flat_map(of_cell).collect()
 }
 
-/// Returns the column of the numbers of threads or vCPUs.
 fn takers(point: &Point) -> table::Column {
     let (taker, shared) = point.takers().names();
     let about = format!("how many, and how many for each {shared} that they share");
@@ -148,7 +140,6 @@ pub(crate) fn times(section: &Section<'_>) -> Markup {
     }
 }
 
-/// Makes a table of the points that have any of these columns.
 fn view(section: &Section<'_>, caption: &str, view: &View) -> Markup {
     let mut all = rows(section);
     let mut shown: Vec<&Column> = view.iter().copied().map(known).collect();
@@ -167,7 +158,6 @@ fn view(section: &Section<'_>, caption: &str, view: &View) -> Markup {
     Table { class: "time", caption: caption.into(), columns, groups: vec![group] }.show()
 }
 
-/// Returns the main figure of a section.
 fn figure(section: &Section<'_>, point: &Point) -> Option<Interval> {
     if section.is_process { point.value } else { point.ops_per_s }
 }
@@ -223,7 +213,6 @@ mod tests {
     use super::*;
     use crate::page::sample::{crowd, only, point, program, read};
 
-    /// Returns the text of each cell, row by row.
     fn cells(table: &Markup) -> Vec<Vec<String>> {
         let page = scraper::Html::parse_fragment(&table.0);
         let [tr, cell] = ["tr", "th, td"].map(|css| scraper::Selector::parse(css).unwrap());

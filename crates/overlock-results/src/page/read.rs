@@ -37,7 +37,6 @@ pub(crate) struct Other {
 /// What was read, and what could not be.
 #[derive(Debug, Default)]
 pub struct Results {
-    /// In the order in which they were read.
     pub runs: Vec<Recording>,
     /// Sentences, each of which names file and line.
     pub complaints: Vec<String>,
@@ -69,7 +68,6 @@ fn each(
     Ok(complaints)
 }
 
-/// Reads all files. The only error is a path that is named twice.
 pub(crate) fn files(paths: &[PathBuf]) -> Result<Results, PathBuf> {
     let mut results = Results::default();
     let unopened = each(paths, |name, input| results.read(name, input))?;
@@ -77,7 +75,6 @@ pub(crate) fn files(paths: &[PathBuf]) -> Result<Results, PathBuf> {
     Ok(results)
 }
 
-/// Reads the rows of all files, and complaints about what is none.
 pub(crate) fn rows(paths: &[PathBuf]) -> Result<(Vec<Row>, Vec<String>), PathBuf> {
     let (mut rows, mut complaints) = (Vec::new(), Vec::new());
     let unopened = each(paths, |name, input| {
@@ -166,12 +163,10 @@ impl Results {
 }
 
 impl Recording {
-    /// Returns whether nothing is known, not even the command.
     fn is_empty(&self) -> bool {
         self.head.is_none() && !self.has_results()
     }
 
-    /// Returns whether there is anything to show.
     pub fn has_results(&self) -> bool {
         !(self.points.is_empty()
             && self.summaries.is_empty()
@@ -225,7 +220,6 @@ impl Recording {
     }
 }
 
-/// Checks the facts on which a chart of a timeline relies.
 fn check(timeline: &TimelineRow) -> Result<(), String> {
     let TimelineRow { from_ns, to_ns, cpus, stints, holds, .. } = timeline;
     if from_ns >= to_ns {

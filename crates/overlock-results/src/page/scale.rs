@@ -33,7 +33,6 @@ impl Scale {
         Scale { from, to, start, end, log: true }
     }
 
-    /// Makes a linear axis over exactly this span.
     pub(crate) fn span(from: f64, to: f64, start: f64, end: f64) -> Self {
         Scale { from, to: if to > from { to } else { from + 1.0 }, start, end, log: false }
     }
@@ -43,7 +42,6 @@ impl Scale {
         Scale { start, end, ..self }
     }
 
-    /// Returns the pixel of a value; the nearer end if the value is beyond.
     pub(crate) fn at(&self, value: f64) -> f64 {
         let share = if self.log {
             (value.max(self.from) / self.from).ln() / (self.to / self.from).ln()

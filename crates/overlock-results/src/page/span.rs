@@ -3,7 +3,6 @@
 
 use maud::{Markup, html};
 
-/// One interval, in nanoseconds from the start of a timeline.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Span {
     pub(crate) from: f64,
@@ -15,7 +14,6 @@ impl Span {
         self.to - self.from
     }
 
-    /// Returns the common part, if there is one.
     pub(crate) fn and(self, other: Span) -> Option<Span> {
         let both = Span { from: self.from.max(other.from), to: self.to.min(other.to) };
         (both.from < both.to).then_some(both)
@@ -44,7 +42,6 @@ pub(crate) fn path(spans: impl IntoIterator<Item = Span>, Bar { top, height }: B
     spans.into_iter().map(rectangle).collect()
 }
 
-/// Columns of equal width, in which intervals shorter than one of them are drawn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Columns {
     pub(crate) width: f64,
@@ -55,7 +52,6 @@ pub(crate) struct Columns {
 const SHADES: u8 = 4;
 
 impl Columns {
-    /// Returns which share of each column these intervals cover.
     fn shares(self, spans: &[Span]) -> Vec<f64> {
         let mut shares = vec![0.0; self.count];
         for span in spans {

@@ -13,29 +13,22 @@ pub(crate) type Figure = (f64, String);
 #[derive(Clone, Debug)]
 pub(crate) struct Column {
     pub(crate) name: String,
-    /// What it means; empty if its name says it.
     pub(crate) about: String,
-    /// Whether it has words instead of numbers.
     pub(crate) is_text: bool,
 }
 
-/// A table, a row for each of something.
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// A class of the style sheet.
     pub(crate) class: &'static str,
     pub(crate) caption: String,
-    /// The first one names the rows.
     pub(crate) columns: Vec<Column>,
     pub(crate) groups: Vec<Group>,
 }
 
-/// Some rows that belong together.
 #[derive(Debug)]
 pub(crate) struct Group {
     /// What they have in common; empty if there is nothing to say.
     pub(crate) name: String,
-    /// A cell for each column.
     pub(crate) rows: Vec<Vec<Markup>>,
 }
 
@@ -93,12 +86,10 @@ impl Table {
     }
 }
 
-/// Shows a number with the value of the record behind it.
 pub(crate) fn number((raw, shown): &Figure) -> Markup {
     html! { data value=(raw) { (shown) } }
 }
 
-/// Shows an interval in two lines.
 pub(crate) fn interval(of: Interval, show: impl Fn(f64) -> String) -> Markup {
     html! { (number(&(of.median, show(of.median)))) (range(&(of.low, show(of.low)), &(of.high, show(of.high)))) }
 }
@@ -113,7 +104,6 @@ pub(crate) fn range(low: &Figure, high: &Figure) -> Markup {
     html! { span class="interval" { (number(&(low.0, short.to_owned()))) " to " (number(high)) } }
 }
 
-/// Shows that a record has no such figure.
 pub(crate) fn none() -> Markup {
     html! { span class="none" { "–" } }
 }

@@ -26,25 +26,20 @@ const WHOLE: Bar = Bar { top: 2.0, height: 12.0 };
 const THIN: Bar = Bar { top: 6.0, height: 4.0 };
 const BELOW: Bar = Bar { top: 12.0, height: 2.0 };
 const GUTTER: f64 = 66.0;
-/// The width on a page, in pixels; narrow screens scroll.
 pub(crate) const WIDTH: f64 = 1000.0;
 /// Room for half of the last tick's text.
 const RIGHT: f64 = 28.0;
 
-/// What one vCPU did, each in order.
 #[derive(Debug, Default)]
 struct Life {
     /// The pCPU, and when it ran there.
     running: Vec<(u32, Span)>,
     ready: Vec<Span>,
-    /// When it had no pCPU: ready or halted.
     off: Vec<Span>,
-    /// The lock, and when it was held.
     held: Vec<(u32, Span)>,
     waited: Vec<Span>,
 }
 
-/// The chart of one timeline.
 #[derive(Debug)]
 pub(crate) struct Lanes<'a> {
     of: &'a TimelineRow,
@@ -52,7 +47,6 @@ pub(crate) struct Lanes<'a> {
     locks: Vec<u32>,
 }
 
-/// Facts about one lock over the whole timeline.
 #[derive(Debug, PartialEq)]
 struct Shares {
     /// Shares of the span: held, and held by a vCPU without a pCPU.
@@ -107,7 +101,6 @@ impl<'a> Lanes<'a> {
         many.then_some(Columns { width: self.length() / count as f64, count })
     }
 
-    /// Returns for which share of the time lock `lock` was held, and by whom.
     fn shares(&self, lock: u32) -> Shares {
         let (mut held, mut off) = (0.0, 0.0);
         for life in &self.lives {
@@ -119,12 +112,10 @@ impl<'a> Lanes<'a> {
         Shares { held: held / self.length(), off: off / self.length() }
     }
 
-    /// Returns what runs, and on what.
     fn words(&self) -> [&'static str; 2] {
         if is_of_threads(self.of) { ["thread", "CPU"] } else { ["vCPU", "pCPU"] }
     }
 
-    /// Describes the timeline in words.
     fn sentence(&self) -> String {
         let locks = self.locks.iter().map(|lock| {
             let Shares { held, off } = self.shares(*lock);
@@ -156,7 +147,6 @@ impl<'a> Lanes<'a> {
         html! { div class="zoom" id=(id) data-span=(self.length()) tabindex="0" { (picture) } }
     }
 
-    /// Returns the names of all lanes with what is in them.
     fn lanes(&self, columns: Option<Columns>) -> Vec<(String, Markup)> {
         let name = |lock: u32| match self.locks.len() {
             1 => "lock".into(),
@@ -170,7 +160,6 @@ impl<'a> Lanes<'a> {
         pcpus.chain(locks).chain(vcpus).collect()
     }
 
-    /// Draws which vCPU ran on a pCPU.
     fn pcpu(&self, pcpu: u32, columns: Option<Columns>) -> Markup {
         let [it, on] = self.words();
         let here = |(of, _): &&(u32, Span)| *of == pcpu;
@@ -188,7 +177,6 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// Draws which vCPU held a lock, and draws over it where that vCPU had no pCPU.
     fn lock(&self, lock: u32, columns: Option<Columns>) -> Markup {
         let held = |life: &Life| -> Vec<Span> {
             life.held.iter().filter(|(of, _)| *of == lock).map(|(_, span)| *span).collect()
@@ -202,7 +190,6 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// Returns the parts of each vCPU, in its colour.
     fn layers(&self, class: &str, of: impl Fn(&Life) -> Vec<Span>) -> Vec<(String, Vec<Span>)> {
         let lives = self.lives.iter().enumerate();
         lives.map(|(vcpu, life)| (format!("{class} c{}", vcpu % 8), of(life))).collect()
@@ -265,7 +252,6 @@ impl Chart for Lanes<'_> {
     }
 }
 
-/// Returns the letter that more than one have.
 fn plural(count: u32) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
@@ -325,7 +311,6 @@ fn bars(
     }
 }
 
-/// Explains the colours; what runs are threads or vCPUs.
 pub(crate) fn legend(are_threads: bool) -> Markup {
     let [it, on] = if are_threads { ["thread", "CPU"] } else { ["vCPU", "pCPU"] };
     let key = |class: &str, text: &str| {

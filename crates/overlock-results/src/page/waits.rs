@@ -30,7 +30,6 @@ struct Curve<'a> {
     longer: Vec<(f64, f64)>,
 }
 
-/// A chart for one number of vCPUs.
 #[derive(Debug)]
 pub(crate) struct WaitCurves<'a> {
     series: Vec<Curve<'a>>,
@@ -50,7 +49,6 @@ fn values(cell: &Cell<'_>) -> Option<[f64; 4]> {
     Some([p50, p99, p999, longest.fold(0.0, f64::max)])
 }
 
-/// Returns all waits of a cell, each as the share of waits that are longer.
 fn longer(cell: &Cell<'_>) -> Vec<(f64, f64)> {
     let counts = merged(cell.points.iter().map(|(_, point)| &point.wait_counts[..]));
     let total = counts.iter().map(|&(_, count)| count as f64).sum::<f64>();

@@ -21,7 +21,6 @@ use maud::{DOCTYPE, Markup, html};
 /// The name of libc's locks under the preload library.
 const NONE: &str = "none";
 
-/// The style of the page, without its charts.
 const STYLE: &str = include_str!("page.css");
 
 /// Zooms into timelines. Everything else works without it.
@@ -92,7 +91,6 @@ fn missing(results: &Results) -> Markup {
     }
 }
 
-/// Describes one run in some sentences.
 fn about(run: &Recording, many: bool) -> Markup {
     html! {
         section class="run" {
@@ -127,7 +125,6 @@ fn contents(sections: &[Section<'_>], runs: &[Recording]) -> Markup {
     }
 }
 
-/// Shows one experiment: the charts of each setup, and one table.
 fn section(number: usize, section: &Section<'_>, palette: &Palette) -> Markup {
     html! {
         section class="experiment" id={ "s" (number) } {
@@ -144,7 +141,6 @@ fn section(number: usize, section: &Section<'_>, palette: &Palette) -> Markup {
     }
 }
 
-/// Explains how several runs became one chart.
 fn pooled(setup: &Setup<'_>) -> Markup {
     html! {
         @if setup.runs.len() > 1 {
@@ -180,7 +176,6 @@ fn charts(section: &Section<'_>, setup: &Setup<'_>, palette: &Palette) -> Markup
     }
 }
 
-/// Draws the waits with each number of vCPUs.
 fn waits(section: &Section<'_>, setup: &Setup<'_>, palette: &Palette) -> Markup {
     html! { @for cpus in setup.cpus() {
         @let place = setup.place(cpus);
@@ -190,7 +185,6 @@ fn waits(section: &Section<'_>, setup: &Setup<'_>, palette: &Palette) -> Markup 
     } }
 }
 
-/// Draws the shares of vCPUs, with each number of them.
 fn shares(setup: &Setup<'_>, palette: &Palette) -> Markup {
     html! { @for cpus in setup.cpus() {
         @if let Some(chart) = Fairness::of(setup.at(cpus), palette, setup.place(cpus)) {
@@ -215,7 +209,6 @@ fn at_one_point(setup: &Setup<'_>, palette: &Palette) -> Markup {
     } }
 }
 
-/// A program under several locks.
 fn process(setup: &Setup<'_>, palette: &Palette) -> Markup {
     let first = setup.cells.iter().find_map(|cell| cell.points.first()).map(|(_, point)| *point);
     let baseline = first.and_then(|point| point.baseline.as_deref()).unwrap_or("the baseline");
@@ -284,7 +277,6 @@ fn timelines(runs: &[Recording]) -> Markup {
     }
 }
 
-/// Shows the results of a run besides its points.
 fn rest(run: &Recording, many: bool, palette: &Palette) -> Markup {
     let ratios = run.summaries.iter();
     let ratios = ratios.filter_map(|line| Some((line.lock.as_str(), line.of_best_peer?)));

@@ -9,13 +9,11 @@ use crate::units::typed;
 use crate::units::{three, time};
 use std::ffi::OsStr;
 
-/// Returns the command as a user would type it.
 pub(crate) fn command(head: &Head) -> Option<String> {
     let words: Vec<String> = head.command.iter().map(|word| typed(OsStr::new(word))).collect();
     (!words.is_empty()).then(|| words.join(" "))
 }
 
-/// Describes the machine and the program of a run; only what its record contains.
 pub(crate) fn setting(run: &Recording) -> String {
     let Some(head) = &run.head else {
         return format!("{} does not record the machine and the command.", run.file);
@@ -48,7 +46,6 @@ fn is_simulated(run: &Recording) -> bool {
     !run.points.is_empty() && run.points.iter().all(|point| point.world == "sim")
 }
 
-/// Describes how much was measured.
 pub(crate) fn extent(run: &Recording) -> String {
     let mut parts = Vec::new();
     let plural = |n: usize, name: &str| format!("{n} {name}{}", if n == 1 { "" } else { "s" });
@@ -71,7 +68,6 @@ pub(crate) fn extent(run: &Recording) -> String {
     if parts.is_empty() { String::new() } else { format!("{}.", parts.join(", ")) }
 }
 
-/// Describes what the intervals of a run mean.
 pub(crate) fn coverage(run: &Recording) -> Option<String> {
     let measured = run.points.iter().filter(|point| !point.samples.is_empty());
     let mut all = measured.map(|point| point.interval_coverage);
@@ -84,7 +80,6 @@ pub(crate) fn coverage(run: &Recording) -> Option<String> {
     })
 }
 
-/// Returns everything about a run that makes its numbers doubtful.
 pub(crate) fn doubts(run: &Recording) -> Vec<String> {
     let mut doubts = Vec::new();
     if let Some(head) = &run.head {

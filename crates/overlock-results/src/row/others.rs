@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::run::Name;
 
-/// All runs of one lock under `torture`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Torture {
@@ -26,13 +25,11 @@ pub struct Torture {
     pub takeovers: u64,
     /// Kicks that found their CPU waiting for a lock of another kind.
     pub crossed_kicks: u64,
-    /// How often each fault was injected.
     pub faults: BTreeMap<Name, u64>,
     pub counters: BTreeMap<Name, u64>,
     pub failed: bool,
 }
 
-/// One run of `torture` that went wrong.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TortureFailure {
@@ -50,7 +47,6 @@ pub struct TortureFailure {
     pub replay: String,
 }
 
-/// What `doctor` found on a machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Doctor {
@@ -59,24 +55,20 @@ pub struct Doctor {
     pub findings: Vec<Symptom>,
 }
 
-/// One finding of `doctor`, beside what would be better.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Symptom {
     pub name: Name,
     pub found: String,
-    /// What would be better; absent if nothing would.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
 }
 
 impl Symptom {
-    /// Returns what was `found`, without advice.
     pub fn new(name: &'static str, found: impl Into<String>) -> Self {
         Self { name: name.into(), found: found.into(), advice: None }
     }
 
-    /// Adds what would be better, if anything is `needed`.
     pub fn advise(mut self, needed: bool, advice: impl Into<String>) -> Self {
         if needed {
             self.advice = Some(advice.into());

@@ -52,7 +52,6 @@ fields! {
     }
     "always" {
         seconds: f64,
-        /// The runs; `samples[i]` is from round `i`.
         samples: Vec<Run>,
         ops_per_s: Option<Interval>,
         ops_per_cpu: Option<Spread>,
@@ -127,7 +126,6 @@ fn whole(value: f64) -> u64 {
     value.round() as u64
 }
 
-/// What spinners and kickers asked of the host, in all runs together.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Asked {
     /// How often the host was asked whether another vCPU should run instead.
@@ -197,7 +195,6 @@ impl Point {
         self.samples.iter().map(figure).collect()
     }
 
-    /// The median of a figure over the runs; nothing without runs.
     pub fn median(&self, figure: impl Fn(&Run) -> f64) -> Option<f64> {
         median(&self.each(figure))
     }
@@ -213,7 +210,6 @@ impl Point {
         pairs.filter(|(_, base)| *base > 0.0).map(|(own, base)| own / base).collect()
     }
 
-    /// Median operations per second; 0 without runs.
     pub fn ops(&self) -> f64 {
         self.ops_per_s.map_or(0.0, |ops| ops.median)
     }
@@ -224,12 +220,10 @@ impl Point {
         Some(f64::from(cpus) / f64::from(pcpus))
     }
 
-    /// Seconds of all runs together.
     pub fn total_seconds(&self) -> f64 {
         self.samples.iter().map(|run| run.seconds).sum()
     }
 
-    /// What spinners and kickers asked of the host.
     pub fn asked(&self) -> Asked {
         let sum = |kind: &str| -> f64 {
             let of_kind = self.yields.iter().filter(|(code, _)| code.starts_with(kind));
@@ -267,7 +261,6 @@ impl Point {
         sums
     }
 
-    /// What threads do here, for people.
     pub fn place(&self) -> String {
         self.place_itself() + &beside(self.beside)
     }
@@ -327,7 +320,6 @@ pub fn beside(count: Option<u32>) -> String {
     }
 }
 
-/// Sums counts by name over runs.
 fn sums<K: Clone + Ord>(
     runs: &[Run],
     counts: impl Fn(&Run) -> &BTreeMap<K, u64>,

@@ -20,7 +20,6 @@ pub const NONE: &str = "none";
 /// The world of these rows.
 pub const PROCESS: &str = "process";
 
-/// One run of a program, written as soon as it ends.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SampleRow {
     pub world: String,
@@ -31,14 +30,12 @@ pub struct SampleRow {
     pub run: Run,
 }
 
-/// How much longer runs take under the library that replaces nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StartUp {
     /// Seconds of each run, the difference taken inside a round.
     pub seconds: Interval,
 }
 
-/// Which lock suits a program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Choice {
     /// The lock to use; nothing if that would be a guess.
@@ -54,14 +51,11 @@ pub struct Choice {
 /// All that was asked of a program, whatever the lock.
 #[derive(Clone, Debug)]
 pub struct Programs {
-    /// The command, as a user would type it.
     pub workload: String,
-    /// CPUs that it may use.
     pub pcpus: Option<u32>,
     /// How the program's own figure is read; without it the figure is wall time.
     pub metric: Option<String>,
     pub higher_is_better: bool,
-    /// The file of the preload library.
     pub library: Option<String>,
 }
 

@@ -14,7 +14,6 @@ const SUB_BITS: u32 = 7;
 const SUB: usize = 1 << SUB_BITS;
 const BUCKETS: usize = (64 - SUB_BITS as usize + 1) * SUB;
 
-/// Counts of values, by size.
 #[derive(Debug)]
 pub struct Histogram {
     counts: [AtomicU32; BUCKETS],
@@ -51,7 +50,6 @@ impl Histogram {
     }
 }
 
-/// The values of several histograms together.
 #[derive(Clone, Debug)]
 pub struct Sum(Vec<u64>);
 
@@ -90,7 +88,6 @@ fn quarter_end(value: u64) -> u64 {
     value | ((1 << value.max(1).ilog2().saturating_sub(2)) - 1)
 }
 
-/// Returns the number of the bucket of a value.
 #[inline]
 #[must_use]
 pub fn bucket(value: u64) -> usize {
@@ -102,7 +99,6 @@ pub fn bucket(value: u64) -> usize {
     (shift as usize) * SUB + usize::try_from(value >> shift).unwrap_or(0)
 }
 
-/// Returns the largest value of a bucket.
 #[must_use]
 pub fn largest(index: usize) -> u64 {
     match index / SUB {

@@ -14,18 +14,14 @@ use serde::{Deserialize, Serialize};
 /// The confidence required of an interval when there are enough samples.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// A median and the interval that covers it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     pub median: f64,
-    /// The lower end of the interval.
     pub low: f64,
-    /// The upper end of the interval.
     pub high: f64,
 }
 
 impl Interval {
-    /// Returns the median of `values` with its interval, or nothing if there are no values.
     pub fn of(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -37,7 +33,6 @@ impl Interval {
         })
     }
 
-    /// Returns whether `value` could be the true median.
     pub fn includes(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }
@@ -82,7 +77,6 @@ fn tail(n: usize, k: usize) -> f64 {
     sum
 }
 
-/// Returns the median, or nothing if there are no values.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -94,17 +94,14 @@ macro_rules! guarded {
 }
 
 guarded! {
-    /// The standard library's.
     Std(std::sync::Mutex<()>, std::sync::Condvar):
         lock => lock.lock().unwrap_or_else(PoisonError::into_inner),
         at, guard => guard = at.wait(guard).unwrap_or_else(PoisonError::into_inner);
-    /// `parking_lot`'s.
     ParkingLot(parking_lot::Mutex<()>, parking_lot::Condvar):
         lock => lock.lock(),
         at, guard => at.wait(&mut guard);
 }
 
-/// The C library's.
 pub(super) struct Pthread {
     lock: UnsafeCell<libc::pthread_mutex_t>,
     conditions: [UnsafeCell<libc::pthread_cond_t>; 2],

@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64};
 #[repr(align(128))]
 struct Word(AtomicU64);
 
-/// The results of one thread.
 #[repr(align(128))]
 pub(super) struct Record {
     word: Word,
@@ -52,12 +51,10 @@ impl Record {
         Progress(self.word.0.load(Relaxed))
     }
 
-    /// Returns whether the thread has reached the lock at all.
     pub(super) fn has_come(&self) -> bool {
         self.progress() != Progress::running(0)
     }
 
-    /// Returns whether the thread has left the lock for good.
     pub(super) fn has_finished(&self) -> bool {
         // ORDERING: Acquire → the store at the end of `work_loop`.
         self.finished.load(Acquire)

@@ -54,7 +54,6 @@ impl<M: Monitor> Place for Group<M> {
     }
 }
 
-/// What a thread is in its group.
 #[derive(Clone, Copy, Debug)]
 struct Member {
     task: Task,
@@ -65,7 +64,6 @@ struct Member {
 }
 
 impl Member {
-    /// Makes thread `index` of `threads` a member.
     fn new(task: Task, index: usize, threads: usize) -> Self {
         if task != Task::PingPong {
             return Self { task, group: 0, number: index as u64, of: threads as u64 };
@@ -143,7 +141,6 @@ fn groups(task: Task, threads: usize) -> usize {
     if task == Task::PingPong { (threads / 2).max(1) } else { 1 }
 }
 
-/// Runs `spec` with the lock and condition variables `M`, as [`run`](super::run) does.
 pub(crate) fn run<M: Monitor>(spec: &RunSpec) -> io::Result<Run> {
     let group = || Group::<M> {
         monitor: M::new(),
@@ -156,7 +153,6 @@ pub(crate) fn run<M: Monitor>(spec: &RunSpec) -> io::Result<Run> {
     start(spec, groups, work_loop::<M>)
 }
 
-/// The loop of thread `index` until the window is over.
 fn work_loop<M: Monitor>(shared: &Shared<Vec<Group<M>>>, index: usize) {
     let spec = &shared.spec;
     let member = Member::new(spec.task, index, spec.threads);

@@ -17,15 +17,10 @@ use crate::Verbs;
 
 pub(crate) trait ReadWrite: Send + Sync + 'static {
     const NEW: Self;
-    /// Takes the lock to read.
     fn read(&self);
-    /// Releases the lock, held to read.
     fn leave(&self);
-    /// Takes the lock to write if that is possible at once.
     fn try_write(&self) -> bool;
-    /// Takes the lock to write.
     fn write(&self);
-    /// Releases the lock, held to write.
     fn leave_written(&self);
 }
 

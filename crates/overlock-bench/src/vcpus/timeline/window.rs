@@ -20,9 +20,7 @@ pub fn prepared<T: Copy>(vcpus: u32, blank: T) -> Vec<T> {
 /// The part of a run that is recorded, in nanoseconds of the clock that vCPUs read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// The beginning of the part.
     pub from_ns: u64,
-    /// The end of the part.
     pub to_ns: u64,
 }
 

@@ -30,7 +30,6 @@ use overlock_results::Losses;
 /// The interrupt by which a vCPU asks all others to drop stale translations.
 const SHOOTDOWN: u32 = 3;
 
-/// A lock, on a line of its own.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Held<L>(L);
@@ -125,7 +124,6 @@ impl<'a, W: Verbs, L: ConstLock> Mix<'a, W, L> {
         &self.tallies
     }
 
-    /// The losses while waiting for each lock.
     pub(crate) fn losses(&self) -> Vec<Losses> {
         let of = |(at, lost): (usize, &Lost)| Losses {
             waited_ns: self.waited.iter().map(|locks| locks[at].load(Relaxed)).sum(),

@@ -56,7 +56,6 @@ impl Place {
     }
 }
 
-/// The vCPUs that wait for lock number `at`, and since when.
 pub(crate) fn waiters(places: &[Place], at: usize) -> impl Iterator<Item = (u32, u64)> + '_ {
     let waits = move |(vcpu, place): (u32, &Place)| {
         place.waits_for().filter(|&(lock, _)| lock == at).map(|(_, since)| (vcpu, since))
@@ -64,7 +63,6 @@ pub(crate) fn waiters(places: &[Place], at: usize) -> impl Iterator<Item = (u32,
     (0..).zip(places).filter_map(waits)
 }
 
-/// The vCPU that holds lock number `at`.
 pub(crate) fn holder(places: &[Place], at: usize) -> Option<u32> {
     (0..).zip(places).find(|(_, place)| place.held() == Some(at)).map(|(vcpu, _)| vcpu)
 }

@@ -6,11 +6,9 @@ use serde::{Deserialize, Serialize};
 use crate::Document;
 use overlock_results::Error;
 
-/// Lengths and frequencies, read from TOML.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// The name in records and on the command line.
     #[serde(default)]
     pub name: String,
     pub about: String,
@@ -22,12 +20,10 @@ pub struct Profile {
     pub locks: usize,
     /// Critical sections per operation.
     pub sections: u32,
-    /// Nanoseconds of work in a critical section.
     pub section_ns: u64,
     /// One operation in this many has a TLB shootdown in its first critical section; 0 means none.
     #[serde(default)]
     pub shootdown_every: u64,
-    /// Reads of the PM timer per operation.
     #[serde(default)]
     pub timer_reads: u32,
     /// One operation in this many ends with a sleep; 0 means none.
@@ -56,12 +52,10 @@ const BUILT_IN: [(&str, &str); 5] = [
 ];
 
 impl Profile {
-    /// The names of the profiles that come with this crate.
     pub fn names() -> impl Iterator<Item = &'static str> {
         BUILT_IN.iter().map(|&(name, _)| name)
     }
 
-    /// The profile with this name that comes with this crate.
     pub fn named(name: &str) -> Result<Self, Error> {
         let Some((_, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) else {
             let known: Vec<_> = Self::names().collect();
@@ -71,7 +65,6 @@ impl Profile {
         Self::parse(name, text)
     }
 
-    /// Parses the profile in `text`, the contents of the file called `file`.
     pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
         let document = Document::new(file, text);
         let mut profile: Self = document.read()?;

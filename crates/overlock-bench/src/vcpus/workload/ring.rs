@@ -42,7 +42,6 @@ pub(crate) struct Ring<'a, W: Verbs> {
 }
 
 impl<'a, W: Verbs> Ring<'a, W> {
-    /// A ring in which the first vCPU has the token.
     pub(crate) fn new(profile: &'a Profile, vcpus: u32) -> Self {
         Self {
             profile,

@@ -10,18 +10,15 @@ use overlock_results::stats::Histogram;
 
 use crate::Verbs;
 
-/// The counts of one vCPU. Only that vCPU writes.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Tally {
-    /// Operations done.
     pub(crate) operations: AtomicU64,
     /// Waits that have ended, those of no length included.
     pub(crate) waited: AtomicU64,
     /// How many of them were of no length, because the lock was taken at the first attempt; they
     /// are not in `waits`.
     at_once: AtomicU64,
-    /// Waits for locks, in nanoseconds.
     waits: Histogram,
     pub(crate) longest_ns: AtomicU64,
     /// When the wait that is going on began, or the last one until it has been counted; 0 is none.
@@ -55,7 +52,6 @@ impl Moment {
 }
 
 impl Tally {
-    /// Records that a wait begins.
     #[inline]
     pub(crate) fn begin<W: Verbs>(&self) -> Moment {
         let start = Moment::now::<W>();
@@ -85,7 +81,6 @@ impl Tally {
         add(&self.at_once, 1);
     }
 
-    /// The waits of this vCPU, once it has ended.
     pub(crate) fn waits(&self) -> &Histogram {
         let at_once = self.at_once.swap(0, Relaxed);
         self.waits.record_n(0, u32::try_from(at_once).unwrap_or(u32::MAX));
@@ -110,7 +105,6 @@ impl Tally {
     }
 }
 
-/// Adds to a counter that no other thread writes.
 #[inline]
 pub(crate) fn add(counter: &AtomicU64, value: u64) {
     counter.store(counter.load(Relaxed) + value, Relaxed);

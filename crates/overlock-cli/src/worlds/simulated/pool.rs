@@ -22,7 +22,6 @@ use std::time::Duration;
 /// How often to check for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A child process's answer to a task.
 #[derive(Debug, Serialize, Deserialize)]
 enum Answer {
     Run(Box<Run>),

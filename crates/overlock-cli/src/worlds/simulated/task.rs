@@ -7,7 +7,6 @@ use overlock_sim::hosts::{HostProfile, More, Simulator};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicBool;
 
-/// A job and the host that it runs on: any process can do it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Task {
     pub(super) host: HostProfile,
