@@ -63,9 +63,10 @@ pub(crate) fn main(args: &BenchArgs, added: &Added) -> Result<Outcome> {
     interrupt::watch()?;
     let mut sink = Sink::open(args.output.json, args.output.out.as_deref())?;
     let machine = sink.begin(Some(seed))?;
-    if args.seed.is_none() && is_drawn {
-        sink.people(&format!("Seed of the day: {seed} (--seed {seed} repeats it)\n"))?;
-    }
+    // Told as soon as it is sure that something can be measured.
+    let of_day = format!("Seed of the day: {seed} (--seed {seed} repeats it)\n");
+    let mut seed_of_day = Some(of_day).filter(|_| args.seed.is_none() && is_drawn);
+    let mut busy = Warning::busy_machine(&machine);
     let mut found = Found { is_fine: true, ..Found::default() };
     let mut last: Option<(String, Box<dyn World>)> = None;
     for experiment in &experiments {
@@ -79,16 +80,20 @@ pub(crate) fn main(args: &BenchArgs, added: &Added) -> Result<Outcome> {
                     Err(_) if interrupt::seen() => break,
                     open => open?,
                 };
-                drop(progress);
-                let busy = Warning::busy_machine(&machine).filter(|_| open.is_real());
-                busy.iter().for_each(Warning::print);
                 open
             }
         };
         let checked = if args.check { verify(&*open, &args.cpus, &mut sink)? } else { None };
         found.add(match checked {
             Some(checked) => checked,
-            None => one(args, experiment, &*open, seed, &mut sink)?,
+            None => {
+                let is_real = open.is_real();
+                let before = &mut |sink: &mut Sink| {
+                    busy.take_if(|_| is_real).iter().for_each(Warning::print);
+                    seed_of_day.take().map_or(Ok(()), |text| sink.people(&text))
+                };
+                one(args, experiment, &*open, seed, &mut sink, before)?
+            }
         });
         last = Some((name, open));
         if interrupt::seen() {
@@ -138,9 +143,10 @@ fn one(
     world: &dyn World,
     seed: u64,
     sink: &mut Sink,
+    before: measure::Before<'_>,
 ) -> Result<Found> {
     let experiment = plan::fitted(experiment, args, world)?;
-    let measured = measure::all(&experiment, args, world, seed, sink)?;
+    let measured = measure::all(&experiment, args, world, seed, sink, before)?;
     let is_met = conclude::conclude(args, &experiment, &measured, world, sink)?;
     let is_fine = is_met && measured.failures.is_empty();
     Ok(Found { is_fine, has_results: !measured.points.is_empty() })

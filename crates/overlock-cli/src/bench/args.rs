@@ -44,11 +44,11 @@ pub(crate) struct BenchArgs {
     pub(super) pcpus: Option<u32>,
 
     /// Lengths of the critical section (0, 100ns, 1us, ...)
-    #[arg(long, value_delimiter = ',', value_name = "TIME,...")]
+    #[arg(long, allow_hyphen_values = true, value_delimiter = ',', value_name = "TIME,...")]
     pub(super) cs: Vec<Nanos>,
 
     /// Lengths of the pause between two critical sections
-    #[arg(long, value_delimiter = ',', value_name = "TIME,...")]
+    #[arg(long, allow_hyphen_values = true, value_delimiter = ',', value_name = "TIME,...")]
     pub(super) ncs: Vec<Nanos>,
 
     /// Draw this many points at random instead: 1 to 64 threads, 50 ns to 50 us or nothing

@@ -20,6 +20,9 @@ pub(super) struct Measured {
     pub(super) failures: Vec<Failure>,
 }
 
+/// Tells what is to be known before anything is measured.
+pub(super) type Before<'a> = &'a mut dyn FnMut(&mut Sink) -> Result<()>;
+
 /// Measures an experiment, and reports each group as soon as it is done. On Ctrl-C it stops early,
 /// and keeps the whole rounds of each group.
 pub(super) fn all(
@@ -28,6 +31,7 @@ pub(super) fn all(
     world: &dyn World,
     seed: u64,
     sink: &mut Sink,
+    before: Before<'_>,
 ) -> Result<Measured> {
     let progress = Progress::new(0);
     progress.say("starts");
@@ -47,6 +51,7 @@ pub(super) fn all(
     for job in plan.groups.iter_mut().flatten() {
         (job.logged, job.counted) = (args.explain, args.explain);
     }
+    progress.suspend(|| before(sink))?;
     groups(&plan, args, Rounds::new(&plan, 0, world, seed, progress), sink)
 }
 

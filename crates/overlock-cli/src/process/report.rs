@@ -78,8 +78,9 @@ impl Report<'_> {
                 self.args.runs
             ))?;
         }
-        if let Some(cost) = startup::cost(self.points) {
-            sink.people(&startup::sentence(&cost))?;
+        let costs = || startup::cost(self.points).map(|cost| startup::sentence(&cost));
+        if let Some(sentence) = startup::of_metric(self.points).or_else(costs) {
+            sink.people(&sentence)?;
         }
         warnings(self.points).for_each(|warning| warning.print());
         Ok(())

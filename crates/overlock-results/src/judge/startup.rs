@@ -7,7 +7,7 @@
 
 use crate::row::{LIBC, NONE, Point, StartUp};
 use crate::stats::Interval;
-use crate::units::time;
+use crate::units::{three, time};
 
 /// Computes it; nothing, if one of the two was not measured.
 pub fn cost(points: &[Point]) -> Option<StartUp> {
@@ -15,6 +15,18 @@ pub fn cost(points: &[Point]) -> Option<StartUp> {
     let [libc, none] = [find(LIBC)?, find(NONE)?].map(|point| point.each(|run| run.seconds));
     let costs: Vec<f64> = none.iter().zip(&libc).map(|(none, libc)| none - libc).collect();
     Some(StartUp { seconds: Interval::of(&costs)? })
+}
+
+/// What preloading costs in the program's own figure, if it has one.
+pub fn of_metric(points: &[Point]) -> Option<String> {
+    let none = points.iter().find(|point| point.lock == NONE && point.metric.is_some())?;
+    let libc = points.iter().find(|point| point.lock == LIBC)?;
+    let Interval { median, low, high } = Interval::of(&none.better_than(libc))?;
+    let [median, low, high] = [median, low, high].map(three);
+    Some(format!(
+        "none is libc under the preload library, which then replaces nothing: preloading alone, \
+         with counting, makes the metric {median}x as good ({low}..{high})"
+    ))
 }
 
 pub fn sentence(startup: &StartUp) -> String {

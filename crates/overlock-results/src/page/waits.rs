@@ -97,8 +97,8 @@ impl Chart for WaitCurves<'_> {
     }
 
     fn draw(&self, width: f64) -> (f64, Markup) {
-        let height = 220.0;
-        let (left, right, top, bottom) = (58.0, width - 14.0, 14.0, height - 30.0);
+        let height = 238.0;
+        let (left, right, top, bottom) = (58.0, width - 14.0, 22.0, height - 48.0);
         let y = self.y.on(bottom, top);
         let x = |longer: f64| {
             let nines = (-longer.max(1e-9).log10()).clamp(0.0, self.nines);
@@ -107,6 +107,9 @@ impl Chart for WaitCurves<'_> {
         // Where there is no room for all of them, the ends and the 99th percentile are named.
         let percentiles = [0, 3, 1, 2].map(|at: usize| (x(LONGER[at]), PERCENTILES[at].to_owned()));
         let drawn = html! {
+            text class="unit" x="8" y="10" { "wait for the lock" }
+            text class="unit" x=(px((left + right) / 2.0)) y=(px(bottom + 38.0))
+                text-anchor="middle" { "of the waits are at most this long" }
             (rows(&y, &y.ticks(6.0), [left, right], time_short))
             @for longer in LONGER {
                 path class="tick" d={ "M" (px(x(longer))) " " (px(bottom)) "v5" } {}
@@ -122,7 +125,7 @@ impl Chart for WaitCurves<'_> {
                 g class={ "series " (look.class()) } {
                     path class="line" d={
                         "M" (curve.corners().map(corner).collect::<Vec<_>>().join("L")) } {}
-                    @for at in 0..4 {
+                    @for at in (0..4).filter(|at| percentiles[*at] > 0.0) {
                         g {
                             title { (name) ", " (PERCENTILES[at]) ": " (time(percentiles[at])) }
                             (look.marker(x(LONGER[at]), y.at(percentiles[at]), 3.2))
@@ -136,12 +139,13 @@ impl Chart for WaitCurves<'_> {
 }
 
 impl Curve<'_> {
-    /// Returns the corners of the line: all known values, and the longest at its end.
+    /// Returns the corners of the line: all known values, and the longest at its end. A wait of 0
+    /// has no place among powers of ten.
     fn corners(&self) -> impl Iterator<Item = (f64, f64)> {
         let percentiles = LONGER.into_iter().zip(self.percentiles);
         let known = if self.longer.is_empty() { 0 } else { 3 };
         let curve = self.longer.iter().copied().filter(|&(longer, _)| longer > 0.0);
-        curve.chain(percentiles.skip(known))
+        curve.chain(percentiles.skip(known)).filter(|&(_, ns)| ns > 0.0)
     }
 }
 
@@ -173,9 +177,9 @@ mod tests {
         let results = read(&[point("hybrid", 2, 1.0)]);
         let section = only(&results);
         let drawn = drawn(&section).unwrap();
-        // From 100 ns at the bottom to 1 ms at the top, each power of ten 44 pixels;
+        // From 100 ns at the bottom to 1 ms at the top, each power of ten 42 pixels;
         // from 0.3 nines at 79 to 3 at 269.
-        assert!(drawn.contains("M79.2 190L198.6 132.8L268.9 81L304 31.5"), "{drawn}");
+        assert!(drawn.contains("M79.2 190L198.6 135.4L268.9 86L304 38.7"), "{drawn}");
     }
 
     #[test]
@@ -192,6 +196,9 @@ mod tests {
     #[test]
     fn labels_can_be_read_and_no_waits_are_no_chart() {
         assert!(drawn(&only(&crowd())).is_some());
+        let half = point("hybrid", 2, 1.0).replace(r#""p50":100"#, r#""p50":0"#);
+        let line = drawn(&only(&read(&[half]))).unwrap();
+        assert!(!line.contains("50 %: 0 ns") && !line.contains("NaN"), "{line}");
         let none = point("hybrid", 2, 1.0).replace("400000", "0");
         assert!(drawn(&only(&read(&[none]))).is_none());
     }
