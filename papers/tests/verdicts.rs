@@ -57,8 +57,8 @@ const PUBLISHED: [(&str, &[&str]); 9] = [
 ];
 
 /// Simulations are functions of their files: a change of a verdict is a change of a lock or of the
-/// model, and has to be looked at. With fewer seeds than the files have, less is told, and only a yes
-/// that becomes a no counts. With `OVERLOCK_VERIFY`, they are as long as their files say.
+/// model, and has to be looked at. With fewer seeds than the files have, less is told, and only a
+/// yes that becomes a no counts. With `OVERLOCK_VERIFY`, they are as long as their files say.
 #[test]
 fn the_verdicts_are_those_that_were_examined() {
     let whole = std::env::var_os("OVERLOCK_VERIFY").is_some();

@@ -68,8 +68,8 @@ fn cpu_time_is_that_of_the_pcpus() {
     KvmEngine.run(&config, &program).unwrap();
     let used = cpu_time() - before;
     let span = Duration::from_nanos(span.into_inner());
-    // Four vCPUs that always want to run, on one pCPU: if they did not take turns, two cores would be
-    // busy.
+    // Four vCPUs that always want to run, on one pCPU: if they did not take turns, two cores would
+    // be busy.
     assert!(used < span.mul_f64(1.5), "{used:?} of CPU time in {span:?} on one pCPU");
 }
 

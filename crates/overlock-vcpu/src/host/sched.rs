@@ -35,9 +35,9 @@
 //! takes. An exit that takes more than a quarter of a slice is not charged to the next one.
 //!
 //! # Lookups
-//! An event examines each pCPU at most a few times, its owner and the head of its queue. A policy may examine every vCPU, but only those that it asks
-//! for are judged. Only vCPUs that are restricted to some pCPUs ([`Scheduler::set_affinity`]) are
-//! compared one by one.
+//! An event examines each pCPU at most a few times, its owner and the head of its queue. A policy
+//! may examine every vCPU, but only those that it asks for are judged. Only vCPUs that are
+//! restricted to some pCPUs ([`Scheduler::set_affinity`]) are compared one by one.
 //!
 //! # Invariants
 //! - S1: a vCPU owns at most one pCPU; a queued vCPU is in exactly one queue.
@@ -55,6 +55,7 @@
 //! `wakeup_preempt_entity` test for buddies; the grace is Linux's rseq slice extension (T.
 //! Gleixner, 2025) given to a vCPU. All of it is written afresh.
 
+mod affinity;
 mod check;
 mod choose;
 mod config;

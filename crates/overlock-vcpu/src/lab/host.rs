@@ -252,8 +252,8 @@ impl<'run> Host<'run> {
             let thread = post.thread.load(Relaxed);
             if thread != 0 {
                 let number = signal::number();
-                // SAFETY: sends a signal for which the engine has installed a handler. A thread that
-                // has ended is not found, and a thread that took its number ignores the signal.
+                // SAFETY: sends a signal for which the engine has installed a handler. A thread
+                // that has ended is not found, and one that took its number ignores the signal.
                 unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, number) };
             }
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether a vCPU may have a pCPU out of turn.
 
-use super::scheduler::Affinity;
+use super::affinity::Affinity;
 use super::vcpu::{Record, Standing, VirtualTime, WEIGHT_DEFAULT};
 use super::yield_to::{Candidate, Skipped};
 use crate::host::{Nanos, Pcpu, Vcpu};

@@ -5,6 +5,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::affinity::Affinity;
 use super::config::{Config, ConfigError};
 use super::error::Error;
 use super::event::{Action, Event};
@@ -24,24 +25,6 @@ pub(super) struct Slot {
     pub(super) graced: bool,
     pub(super) next: Option<Vcpu>,
     pub(super) queue: RunQueue,
-}
-
-/// The pCPUs on which a vCPU may run, of each vCPU that is restricted.
-#[derive(Debug)]
-pub(super) struct Affinity(pub(super) Vec<Option<Vec<bool>>>);
-
-impl Affinity {
-    pub(super) fn allows(&self, vcpu: Vcpu, pcpu: Pcpu) -> bool {
-        let set = self.0.get(vcpu.index()).and_then(Option::as_ref);
-        set.is_none_or(|set| set[pcpu.index()])
-    }
-
-    /// `pcpu` if `vcpu` may run there; otherwise the first pCPU on which it may run.
-    pub(super) fn nearest(&self, vcpu: Vcpu, pcpu: Pcpu) -> Pcpu {
-        let set = self.0[vcpu.index()].as_ref().filter(|set| !set[pcpu.index()]);
-        let first = set.and_then(|set| set.iter().position(|&allowed| allowed));
-        first.map_or(pcpu, |first| Pcpu(first as u32))
-    }
 }
 
 /// Exits shorter than this part of a slice are part of the slices.

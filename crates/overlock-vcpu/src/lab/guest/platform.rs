@@ -17,11 +17,10 @@
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering, Ordering::Relaxed};
 
 use overlock::platform::{Bucket, Costs, Cpu, Platform, ReadModifyWrite, Slot};
-use overlock_bench::Verbs;
 use overlock_bench::clock::{ticks, ticks_after_loads};
 
 use super::abi::{Call, VcpuRecord};
-use super::ports::{Ports, call, record};
+use super::calls::{call, halt_unless, record};
 
 /// A vCPU on which locks halt (`WAITS`) or only ever spin.
 #[derive(Clone, Copy, Debug)]
@@ -97,7 +96,7 @@ unsafe impl<const WAITS: bool> Platform for Guest<WAITS> {
     }
 
     fn nap(ns: u64) {
-        let deadline = Ports::now_ns() + ns;
+        let deadline = record().ns_at(ticks()) + ns;
         call(Call::Halt, [deadline, 0]);
     }
 
@@ -117,11 +116,11 @@ unsafe impl<const WAITS: bool> Platform for Guest<WAITS> {
     }
 
     fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) {
-        Ports::halt_unless(word, expected, deadline_ns);
+        halt_unless(word, expected, deadline_ns);
     }
 
     fn kick(_word: *const AtomicU32, cpu: Cpu) {
-        Ports::kick(cpu.index() as u32);
+        call(Call::Kick, [cpu.index() as u64, 0]);
     }
 
     #[inline]
@@ -144,7 +143,7 @@ fn pause_loop(record: &VcpuRecord, window: u64) {
     if gap > GAP_TICKS {
         record.first_pause.store(now, Relaxed);
     } else if now.wrapping_sub(first) > window {
-        Ports::long_spin();
+        call(Call::LongSpin, [0, 0]);
         record.first_pause.store(ticks(), Relaxed);
         record.last_pause.store(ticks(), Relaxed);
     }

@@ -9,6 +9,7 @@ use overlock_bench::clock::ticks;
 use overlock_bench::{Program, Vcpu, Verbs};
 
 use super::abi::{Call, Hooks, PM_TIMER_PORT, VcpuRecord};
+use super::calls::{self, call, record};
 use super::platform::Guest;
 
 /// A vCPU under KVM that calls its host through ports.
@@ -17,35 +18,6 @@ use super::platform::Guest;
 /// Linux program is zero, where nothing is ever mapped.
 #[derive(Clone, Copy, Debug)]
 pub struct Ports;
-
-/// Returns the record of the calling vCPU.
-#[inline(always)]
-pub(super) fn record() -> &'static VcpuRecord {
-    let own: *const VcpuRecord;
-    // SAFETY: the engine sets the GS base of every vCPU to its record, whose first word is its
-    // address; the record outlives the vCPU, and so every caller.
-    unsafe {
-        asm!("mov {}, gs:[0]", out(reg) own, options(pure, readonly, nostack, preserves_flags));
-        &*own
-    }
-}
-
-/// Calls the host with two arguments.
-pub(crate) fn call(call: Call, arguments: [u64; 2]) {
-    // The arguments stay in registers, where an interrupt that comes just before cannot damage
-    // them.
-    // SAFETY: the host's answer changes memory only through atomics.
-    unsafe {
-        asm!(
-            "out dx, al",
-            in("dx") call as u16,
-            in("al") 0_u8,
-            in("rdi") arguments[0],
-            in("rsi") arguments[1],
-            options(nostack),
-        );
-    }
-}
 
 impl Verbs for Ports {
     type Word = AtomicU32;
@@ -94,10 +66,7 @@ impl Verbs for Ports {
         <Guest<false> as Platform>::relax();
     }
     fn halt_unless(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) {
-        // The host remembers a kick that comes between this load and the halt.
-        if word.load(Relaxed) == expected {
-            call(Call::Halt, [deadline_ns.unwrap_or(0), 0]);
-        }
+        calls::halt_unless(word, expected, deadline_ns);
     }
     fn sleep_ns(ns: u64) {
         let deadline = Self::now_ns() + ns;

@@ -38,14 +38,14 @@
 //! release. So no sequence that began before A is under way at B, and none begins until the upper
 //! half is zero again: who halts at C is seen. A release that clears `PARKED` leaves `SEEN` behind
 //! for the same reason: a waiter that was woken in vain and halts again relies on that. Only a
-//! waiter that finds nothing to rely on calls `membarrier`, and looks again. One that finds the mark
-//! or the queue of others relies on theirs: whoever was first looks again, and takes a lock that was
-//! released meanwhile.
+//! waiter that finds nothing to rely on calls `membarrier`, and looks again. One that finds the
+//! mark or the queue of others relies on theirs: whoever was first looks again, and takes a lock
+//! that was released meanwhile.
 //!
 //! Whoever left a note, or has halted, wipes the note when it takes the lock, joins the queue or
-//! leaves late; others who still spin leave theirs again. If a waiter that has halted takes the lock
-//! it sets `PARKED` and `LAST`, which no halt that follows keeps, and its release leaves zero. So a
-//! lock without waiters has the bytes of a new one.
+//! leaves late; others who still spin leave theirs again. If a waiter that has halted takes the
+//! lock it sets `PARKED` and `LAST`, which no halt that follows keeps, and its release leaves zero.
+//! So a lock without waiters has the bytes of a new one.
 //!
 //! # Handing over
 //!
