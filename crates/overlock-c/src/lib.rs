@@ -11,7 +11,6 @@
 //!
 //! The installed libraries contain nothing of Rust's standard library: `freestanding.rs`.
 
-#![warn(missing_docs)]
 #![cfg_attr(not(feature = "std"), no_std)]
 
 mod counters;
@@ -34,6 +33,7 @@ pub use misuse::ol_unlock_of_free;
 pub use robust::*;
 pub use waits::*;
 
+/// The locks of the header, which their functions take by address.
 pub type TestAndSet = overlock::TestAndSet<Threads, CLocks>;
 pub type Ticket = overlock::Ticket<Threads, CLocks>;
 pub type Queued = overlock::Queued<Threads, CLocks>;

@@ -90,7 +90,7 @@ impl Added {
         // What the laboratory needs, `doctor` says of it anyway.
         let own = self.worlds.iter().filter(|(world, _)| *world != "kvm");
         let own = own.map(|(world, _)| {
-            let finding = |found: String| Symptom::new(*world, found);
+            let finding = |found: String| Symptom::new(world, found);
             match (self.missing)(world) {
                 Ok(()) => finding(format!("usable: `bench --in {world}`")),
                 Err(why) => finding(format!("not usable: {why:#}"))
@@ -105,10 +105,10 @@ impl Added {
             let found = Command::new(path(program)).arg("--version").output();
             match found {
                 Ok(said) if said.status.success() => Symptom::new(
-                    *program,
+                    program,
                     format!("installed, for {first} and {rest} others: `{program} doctor`"),
                 ),
-                _ => Symptom::new(*program, "not installed").advise(
+                _ => Symptom::new(program, "not installed").advise(
                     true,
                     format!(
                         "`cargo install --path {folder}` brings it, for `bench` with {}",

@@ -76,11 +76,10 @@ pub(crate) fn main(args: &BenchArgs, added: &Added) -> Result<Outcome> {
             _ => {
                 let progress = Progress::new(0);
                 progress.say(&format!("opens the world {name}"));
-                let open = match added.open(&name, &args.options(added.more)) {
+                match added.open(&name, &args.options(added.more)) {
                     Err(_) if interrupt::seen() => break,
                     open => open?,
-                };
-                open
+                }
             }
         };
         let checked = if args.check { verify(&*open, &args.cpus, &mut sink)? } else { None };

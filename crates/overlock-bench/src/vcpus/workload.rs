@@ -176,7 +176,9 @@ fn hand_over<E: Engine>(engine: &E, config: &Config, profile: &Profile) -> Resul
 /// the time per hand-over in a series of them, measured once for each engine and number of pCPUs,
 /// at most two.
 fn wake_ns<E: Engine>(engine: &E, config: &Config) -> Result<u64, E::Error> {
-    static MEASURED: Mutex<Option<HashMap<(&str, u32, Duration), u64>>> = Mutex::new(None);
+    /// What a time was measured for: the engine, pCPUs, and how slow wake-ups are made.
+    type Of = (&'static str, u32, Duration);
+    static MEASURED: Mutex<Option<HashMap<Of, u64>>> = Mutex::new(None);
     if let Some(known) = engine.wake_ns() {
         return Ok(known);
     }
