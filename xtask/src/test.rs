@@ -52,8 +52,8 @@ fn told(skipped: &[String]) -> String {
     let each: Vec<String> = counts.iter().map(|(brings, n)| format!("{n} need {brings}")).collect();
     let each = if each.is_empty() { String::new() } else { format!(": {}", each.join("; ")) };
     format!(
-        "{} checks were skipped{each}. Not among them: kernels/ and papers/, which have tests of \
-         their own, and what `cargo xtask weak` and `cargo xtask targets` check.",
+        "{} checks were skipped{each}. Not among them: kernels/, papers/ and host/, which have \
+         tests of their own, and what `cargo xtask weak` and `cargo xtask targets` check.",
         skipped.len()
     )
 }

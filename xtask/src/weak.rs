@@ -92,7 +92,7 @@ fn miri() -> Result<Outcome> {
         run(command.env("CARGO_TARGET_DIR", folder().join("miri")))
     };
     let bare = test(&["--test", "bare"])?;
-    Ok((test(&["--features", "threads", "--test", "bare", "threads::"])? && bare).into())
+    Ok((test(&["--features", "threads,lock_api", "--test", "bare", "threads::"])? && bare).into())
 }
 
 /// Compiles the probes for each kind of atomic instruction and checks the orderings in them.

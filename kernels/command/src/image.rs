@@ -63,10 +63,7 @@ impl Image {
         let name = ["tcg", "kvm-guest", "xen", "xen-pvh"].into_iter().find(|known| *known == name);
         let Some(name) = name else { bail!("no kernel runs there") };
         // Before an image is built.
-        missing(name)?;
-        if name == "kvm-guest" {
-            linux::Linux::find()?;
-        }
+        machine::look_for(name)?;
         let path = machine::image(name)?.context("interrupted while the kernel was built")?;
         let (made, gave_up) = (RefCell::default(), RefCell::default());
         Ok(Self { name, path, note, made, gave_up, garbled: RefCell::default() })

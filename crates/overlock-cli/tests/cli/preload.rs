@@ -193,7 +193,7 @@ fn the_readme_shows_what_is_said() {
     let readme = include_str!("../../../../README.md");
     let (_, rest) = readme.split_once("```console\n").expect("an example");
     let (example, _) = rest.split_once("```").unwrap();
-    let command = example.lines().next().unwrap().strip_prefix("$ overlock ").unwrap();
+    let command = example.lines().find_map(|line| line.strip_prefix("$ overlock ")).unwrap();
     let (form, _) = command.split_once("-- ").expect("a program");
     if !can_trace() {
         return;

@@ -60,6 +60,12 @@ pub(super) fn image(world: &str) -> Result<Option<PathBuf>> {
     if world == "kvm-guest" { build::with_vmm() } else { build::image() }
 }
 
+/// Says what is missing for `world`, if anything is, once the Linux of `kvm-guest` is fetched.
+pub(super) fn look_for(world: &str) -> Result<()> {
+    missing(world)?;
+    if world == "kvm-guest" { Linux::find().map(drop) } else { Ok(()) }
+}
+
 /// Says what is missing for `world`, if anything is. The Linux of `kvm-guest` is fetched when that
 /// world is opened.
 ///
