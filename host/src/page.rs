@@ -140,3 +140,41 @@ fn pinned(path: &Path) -> Option<OwnedFd> {
     // SAFETY: a descriptor that the kernel has just made, and nobody else has.
     Some(unsafe { OwnedFd::from_raw_fd(fd) })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(words: [u32; 2]) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut bytes = words.map(u32::to_ne_bytes).concat();
+        bytes.resize(BYTES, 0);
+        std::fs::write(file.path(), bytes).unwrap();
+        file
+    }
+
+    #[test]
+    fn a_page_has_records_for_so_many_threads_and_no_more() {
+        let file = file([MAGIC, VERSION]);
+        let page = Page::open(file.path()).unwrap();
+        let taken: Vec<_> = (0..RECORDS).map(|_| page.join().unwrap()).collect();
+        assert!(taken.iter().enumerate().all(|(place, (own, _))| *own == place));
+        assert!(page.join().unwrap_err().to_string().contains("all 63 records"));
+        taken[7].1.holds.store(1, Relaxed);
+        taken[7].1.leave();
+        let (place, record) = page.join().unwrap();
+        assert_eq!((place, record.holds.load(Relaxed)), (7, 0));
+        assert_eq!(page.0.generation.load(Relaxed), RECORDS as u32 + 1);
+    }
+
+    #[test]
+    fn what_is_no_page_of_this_version_is_refused() {
+        for words in [[0, 0], [MAGIC, VERSION + 1], [MAGIC + 1, VERSION]] {
+            let file = file(words);
+            let said = Page::open(file.path()).unwrap_err().to_string();
+            assert!(said.contains("is no page of version 1"), "{said}");
+        }
+        let said = Page::open(Path::new("/none")).unwrap_err();
+        assert!(said.to_string().contains("can't open the page /none"));
+    }
+}

@@ -24,11 +24,16 @@ while [ "$(state)" != disabled ]; do sleep 0.1; done; state; kill -0 $load && ec
 say watchdog; overlock-host run --policy none --pids $load --stall-for-a-test 2>/dev/null; echo "code $?"; state
 kill -0 $load && echo alive
 say cgroup
-mkdir /sys/fs/cgroup/vm; overlock-host load --ms 600000 & other=$!
+mkdir /sys/fs/cgroup/vm; sleep 100000 & other=$!
 echo $other >/sys/fs/cgroup/vm/cgroup.procs
-overlock-host run --policy pv-hint --cgroup /sys/fs/cgroup/vm >/tmp/first 2>/dev/null & first=$!
+overlock-host run --policy pv-hint --cgroup /sys/fs/cgroup/vm --page /sys/fs/bpf/page --check --json \
+  >/tmp/first 2>/dev/null & first=$!
 while [ "$(state)" != enabled ]; do sleep 0.1; done
+overlock-host run --policy none --pids $load --page /sys/fs/bpf/page
+sh -c 'echo $$ >/sys/fs/cgroup/vm/cgroup.procs; exec overlock-host load --ms 4000 --cs-us 200 --page /sys/fs/bpf/page'
 kill -9 $other; wait $other; rmdir /sys/fs/cgroup/vm; wait $first; cat /tmp/first
+say page-gone; overlock-host load --page /sys/fs/bpf/page
+say page-elsewhere; overlock-host run --policy none --pids $load --page /tmp/page
 say died
 overlock-host run --policy pv-hint --pids $load >/tmp/first 2>/dev/null & first=$!
 while [ "$(state)" != enabled ]; do sleep 0.1; done

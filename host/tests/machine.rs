@@ -61,13 +61,33 @@ fn the_scheduler_decides_as_the_oracle_and_ends_well_however_it_ends() {
         ("killed", "disabled\nalive"),
         ("watchdog", "The kernel threw the scheduler out: runnable task stall"),
         ("watchdog", "code 1\ndisabled\nalive"),
-        ("cgroup", "The scheduler is unloaded: there is no cgroup /sys/fs/cgroup/vm.\n"),
+        ("cgroup", "another scheduler is loaded: overlock"),
+        ("page-gone", "can't open the page /sys/fs/bpf/page"),
+        ("page-elsewhere", "the page can't be put at /tmp/page"),
         ("died", "The scheduler is unloaded: there is no process"),
         ("no-sched-ext", "the kernel has no sched_ext"),
         ("no-btf", "the kernel has no BTF"),
     ] {
         assert!(part(&said, heading).contains(wanted), "{heading}: {}", part(&said, heading));
     }
+    cgroup_and_page(part(&said, "cgroup"));
+}
+
+/// A cgroup that goes away, and the page: what a program says of its lock is heard, a holder's
+/// slice is extended, and the program learns of it.
+fn cgroup_and_page(said: &str) {
+    let rows = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let rows: Vec<Value> = rows.collect();
+    let of = |kind: &str| rows.iter().find(|row| row["kind"] == kind).expect(said);
+    let (load, host) = (of("load"), of("host"));
+    assert_eq!((&host["oracle"], &host["ended"]), (&"same".into(), &"gone".into()), "{host}");
+    assert_eq!(host["why"], "there is no cgroup /sys/fs/cgroup/vm");
+    let number = |row: &Value, name: &str| row[name].as_u64().unwrap();
+    let (extended, granted) = (number(host, "extended"), number(load, "granted"));
+    assert!(extended > 0 && 0 < granted && granted <= extended, "{load} {host}");
+    let reasons = host["reasons"].as_object().unwrap();
+    let hinted = ["to lock-holder", "stay holder-running"];
+    assert!(hinted.iter().any(|why| reasons.contains_key(*why)), "{host}");
 }
 
 /// The kernel image and its monitor, from the other workspace.

@@ -17,6 +17,9 @@
 //! vCPUs on one pCPU it runs within n spins, and within one spin once all others have left
 //! spinning.
 //!
+//! Linux also passes over a vCPU that was preempted in user mode and has no interrupt pending, if
+//! the spinner was in the kernel. Here a vCPU has no modes, so nothing of that is judged.
+//!
 //! Source: Raghavendra K T, "kvm: Improving directed yield in PLE handler", 2012, merged into
 //! Linux 3.6; upstream's eligibility test is unchanged in 2026.
 
