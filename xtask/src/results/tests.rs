@@ -73,10 +73,10 @@ fn a_simulated_point_agrees_or_not_unless_the_laboratory_disagrees_with_itself()
     let simulated = file("sim-kvm", [[5e6; 2], [6e4; 2], [6e3; 2], [4e2; 2]]);
     let table = trust::trust(&[real, simulated]);
     for line in [
-        "| 0 ns | 2 | near | - | - | 4.00 M ×1.2 | 1.25 |\n",
-        "| 0 ns | 2 | far | - | - | 40.0 k ×1.2 | **1.50** |\n",
-        "| 0 ns | 2 | wide | - | - | 4.00 k ×2.2 | (1.50) |\n",
-        "| 0 ns | 2 | lucky | - | - | 0.400 k ×2.2 | (1.00) |\n",
+        "| 0 ns | 2 | near | 4.00 M ×1.2 | 1.25 |\n",
+        "| 0 ns | 2 | far | 40.0 k ×1.2 | **1.50** |\n",
+        "| 0 ns | 2 | wide | 4.00 k ×2.2 | (1.50) |\n",
+        "| 0 ns | 2 | lucky | 0.400 k ×2.2 | (1.00) |\n",
         "| **1 of 4 agree**, 2 can't be judged; order 1.00 |  |\n",
     ] {
         assert!(table.contains(line), "{line} is not in {table}");
