@@ -44,10 +44,13 @@ macro_rules! each_lock {
     )*};
 }
 
+// Some ask glibc for what other C libraries call otherwise.
+#[cfg(target_env = "gnu")]
 mod adversity;
 mod busted;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod code_budget;
+#[cfg(target_env = "gnu")]
 mod condvar;
 mod conformance;
 mod contract;
@@ -57,7 +60,9 @@ mod fork;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod fork_steps;
 mod give_up;
+#[cfg(target_env = "gnu")]
 mod mixed_releases;
 mod read_write;
 mod refresh;
+#[cfg(target_env = "gnu")]
 mod signals;
