@@ -2,12 +2,12 @@
 //! Can verdicts fail? With another cost, a broken policy or a broken lock, predictions change.
 
 use crate::cfs::Cfs;
-use crate::{ADDED, Locks, MORE, seeds};
+use crate::{ADDED, Locks, MORE};
 use overlock_bench::experiment::Experiment;
 use overlock_bench::published::beside;
 use overlock_bench::vcpus::{MoreLocks, UseLock};
 use overlock_bench::{HostScheduler, Job, Verbs, World, point_of, workload};
-use overlock_results::row::Agreement::{No, Unclear, Yes};
+use overlock_results::row::Agreement::{No, Yes};
 use overlock_results::{Published, Run};
 use overlock_sim::hosts::{HostProfile, More, Simulator};
 use overlock_vcpu::host::sched::yield_to::by_name;
@@ -80,31 +80,29 @@ fn the_gain_of_skipping_spinners_ends_with_a_policy_that_skips_none() {
     assert_eq!(gain(SKIPS_NONE)[0], [No, No]);
 }
 
-/// The documents' locks, of which the hybrid one has lost what made it so.
+/// The documents' locks, of which the hybrid one keeps a strict order.
 #[derive(Clone, Copy, Debug)]
-struct NeverSteals;
+struct Strict;
 
-impl MoreLocks for NeverSteals {
+impl MoreLocks for Strict {
     fn with<W: Verbs, U: UseLock>(name: &str, user: U) -> Option<U::Output> {
-        match name {
-            "published-hybrid" => Some(user.with::<seeds::Queue<W::Aware, false, false>>()),
-            _ => Locks::with::<W, U>(name, user),
-        }
+        let is_broken = name == "published-hybrid";
+        Locks::with::<W, U>(if is_broken { "published-ticket" } else { name }, user)
     }
 }
 
 #[test]
-fn the_unfair_share_ends_with_a_lock_that_does_not_steal() {
-    const BROKEN: More = More {
+fn the_throughput_of_a_lock_that_steals_ends_with_one_in_strict_order() {
+    const STRICT: More = More {
         run: |simulation, config, profile, lock| {
-            workload::run_with::<_, NeverSteals>(simulation, config, profile, lock)
+            workload::run_with::<_, Strict>(simulation, config, profile, lock)
         },
         ..MORE
     };
-    let shares = |more| {
-        let wanted = |one: &Published| one.figure == "unfair_share" && one.cpus == 72;
-        verdicts("s4-36-cores", 0.05, wanted, more, |_| ())
+    let rate = |more| {
+        let wanted = |one: &Published| one.figure == "ops_per_s" && one.cpus == 54;
+        verdicts("s4-micro", 0.01, wanted, more, |_| ())
     };
-    assert_eq!(shares(MORE)[0][1], Yes);
-    assert!([No, Unclear].contains(&shares(BROKEN)[0][1]));
+    assert_eq!(rate(MORE)[0][1], Yes);
+    assert_eq!(rate(STRICT)[0][1], No);
 }
