@@ -15,7 +15,7 @@ const NOISE: f64 = 0.02;
 /// Effects that differ by a factor below this agree roughly.
 const ROUGH: f64 = 1.25;
 /// Rounds without which a measurement is not judged: of fewer, no interval covers 95 %.
-const ROUNDS: usize = 7;
+pub const ROUNDS: usize = 7;
 
 /// The known figures, by name. `timer_wait_share` is the share of CPU time for which readers of the
 /// PM timer wait for each other: what S5 counts in the lock and the barrier; of real vCPUs, which

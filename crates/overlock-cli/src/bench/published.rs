@@ -7,6 +7,7 @@
 use crate::table::Table;
 use overlock_bench::World;
 use overlock_bench::experiment::Experiment;
+use overlock_bench::published::ROUNDS;
 use overlock_results::Published;
 use overlock_results::row::{Agreement, Beside};
 use overlock_results::units::three;
@@ -103,11 +104,12 @@ pub(super) fn table(experiment: &Experiment, world: &dyn World, besides: &[Besid
     text
 }
 
-/// What differs from the verdicts that the experiment's file pins, a line each. With fewer rounds
-/// than the file has, more is unclear, which is no change.
+/// What differs from the verdicts that the experiment's file pins, a line each. Where there are
+/// fewer rounds than the file has, or than an interval needs, neither a verdict in place of an open
+/// one counts nor an open one in place of a verdict.
 pub(super) fn changes(experiment: &Experiment, besides: &[Beside]) -> Vec<String> {
     let changed = besides.iter().filter_map(|one| {
-        let is_short = one.rounds < usize::from(experiment.host.runs);
+        let is_short = one.rounds < ROUNDS.max(usize::from(experiment.host.runs));
         let differs = |pin: Agreement, is: Agreement| {
             pin != is && !(is_short && [pin, is].contains(&Agreement::Unclear))
         };
