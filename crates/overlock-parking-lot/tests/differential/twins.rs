@@ -34,7 +34,7 @@ enum Fault {
     MiscountsWaiters,
     TimesOutSilently,
     ForgetsPanics,
-    /// A fair release is a plain one.
+    /// A holder that is to let others go first keeps the lock.
     HandsNothingOver,
 }
 
@@ -73,10 +73,7 @@ impl Subject for Twin {
         let mut make = |call| self.locks.call(thread, call, stay);
         let noted = |lock, mode| self.has_note(|&(_, of, how)| (of, how) == (lock, mode));
         let outcome = match (self.fault, call) {
-            (HandsNothingOver, Call::Bump(lock, Mode::Write)) => {
-                make(Call::Release(lock, Mode::Write, false));
-                make(Call::Acquire(lock, Want::Write, By::Ever))
-            }
+            (HandsNothingOver, Call::Bump(_, Mode::Write)) => Outcome::Done,
             (ReadersRefused, Call::Acquire(lock, Want::Read, By::Try))
                 if noted(lock, Mode::Upgradable) =>
             {
