@@ -2,9 +2,12 @@
 //! A platform in virtual time, for tests of what a CPU does while no other does anything.
 
 /// A platform of one CPU, on which a pause takes 10 ns. The static is the time; it is followed by
-/// what happens while the CPU halts, which ends at once.
+/// what happens while the CPU halts, which ends at once, and perhaps by its releases.
 macro_rules! one_cpu {
     ($name:ident, $now:ident, $halts:expr) => {
+        crate::one_cpu::one_cpu!($name, $now, $halts, crate::platform::ReadModifyWrite);
+    };
+    ($name:ident, $now:ident, $halts:expr, $release:ty) => {
         #[derive(Debug)]
         struct $name;
 
@@ -17,7 +20,7 @@ macro_rules! one_cpu {
             type Byte = core::sync::atomic::AtomicU8;
             type Half = core::sync::atomic::AtomicU16;
             type Word = core::sync::atomic::AtomicU32;
-            type Release = crate::platform::ReadModifyWrite;
+            type Release = $release;
 
             const WAITS: bool = true;
 

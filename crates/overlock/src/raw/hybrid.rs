@@ -53,7 +53,8 @@
 //! # Limits
 //!
 //! A head that disables stealing and then loses its CPU keeps a free lock to itself for some
-//! milliseconds. So does a waiter that a fair release has woken.
+//! milliseconds. So does a waiter that a fair release has woken. It is passed by who waits for that
+//! long: not by attempts, however many, nor by waits whose deadlines are shorter.
 //!
 //! [`MAX_BYPASS`]: super::queue::QueueLock::MAX_BYPASS
 //!

@@ -288,6 +288,9 @@ models! {
         ["newcomer.rs leave_late update"];
     hybrid_parked_joins: locks(World { outside_wakes: 3_000, ..PARKED }, Some(2), THREE,
         [hybrid::<ByAddress>()]), [PvWaitNode, LockQueued, PvKickUnlock], [];
+    hybrid_late_head: locks(World { outside_wakes: 3_000, ..PARKED }, Some(2),
+        &[&[Until(60_000_000)], &[E], &[L, E]], [hybrid::<CheapByAddress>()]),
+        [LockTimeout, LockQueued], [];
     hybrid_parked_timed: locks(World { timeouts: true, ..PARKED }, Some(2),
         &[&[E], &[Until(25_000_000), E], &[L]], [hybrid::<ByAddress>()]),
         [PvWaitNode, LockTimeout], [];

@@ -9,16 +9,20 @@ use super::kick::stamp;
 use super::order::Order;
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
-use crate::platform::Platform;
+use crate::platform::{CheapRelease, Platform};
 use crate::raw::word::queue::{LockWord, update};
 use crate::slot::{NodeId, NodeState, step};
 use crate::waiters;
 
 impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
     /// Leaves the queue without the lock.
-    pub(super) fn give_up(self) {
+    pub(super) fn give_up(mut self) {
         C::count(Event::LockTimeout);
         self.entered.has_got_to(step::MOVING);
+        if O::UNFAIR && P::Release::EXISTS && !self.is_seen {
+            // Newcomers that have halted rely on the queue (`newcomer.rs`).
+            self.cut_off();
+        }
         let id = self.entered.id();
         let leaves = |seen: LockWord| Some(seen.without_head(id, Self::STRICT));
         // ORDERING: Acquire, Q-O7. No CPU learns anything from a waiter that leaves.
@@ -115,5 +119,45 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
             node.release();
         }
         after
+    }
+}
+
+#[cfg(all(test, feature = "threads"))]
+mod tests {
+    use core::sync::atomic::{AtomicU16, AtomicU32};
+
+    use super::*;
+    use crate::one_cpu::one_cpu;
+    use crate::raw::queue::enqueue::Enqueued;
+    use crate::raw::queue::order::Unfair;
+
+    one_cpu!(Alone, NOW_NS, || {}, UnderWay);
+    crate::lock_class!(Left);
+
+    static HELD: QueueLock<Alone, Unfair, Left> = QueueLock::new();
+
+    /// A release that began before there was a queue, and ends when it is cut off.
+    struct UnderWay;
+
+    // SAFETY: no operation stores by itself, and none is under way after `membarrier`.
+    unsafe impl CheapRelease<AtomicU32, AtomicU16> for UnderWay {
+        const EXISTS: bool = true;
+
+        fn membarrier() -> bool {
+            HELD.word.fetch_and(!0xff, Release);
+            true
+        }
+    }
+
+    #[test]
+    fn a_head_that_gives_up_looks_after_those_that_rely_on_its_queue() {
+        HELD.word.store(LockWord::HELD.bits(), Relaxed);
+        let Enqueued::Head(head) = Place::<Alone, Unfair, Left>::enqueue(&HELD.word, false) else {
+            panic!("the queue was empty");
+        };
+        let _ = update(&HELD.word, Relaxed, |seen| Some(seen.parked()));
+        assert!(!head.lock_as_head(Some(0)));
+        assert!(!HELD.look().is_locked());
+        assert_eq!(Left::counters().get(Event::PvKickUnlock), 1);
     }
 }

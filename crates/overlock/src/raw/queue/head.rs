@@ -118,11 +118,17 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         if !P::Release::EXISTS || self.is_seen {
             return true;
         }
+        self.cut_off() && self.look().is_locked()
+    }
+
+    /// Ends the release that may have begun before there was a queue: it has stored, or will see
+    /// what is in the word. Returns false if that is only likely.
+    pub(super) fn cut_off(&mut self) -> bool {
         self.is_seen = P::Release::membarrier();
         if !self.is_seen {
             P::nap(NAP_NS);
         }
-        self.is_seen && self.look().is_locked()
+        self.is_seen
     }
 }
 

@@ -40,7 +40,9 @@
 //! for the same reason: a waiter that was woken in vain and halts again relies on that. Only a
 //! waiter that finds nothing to rely on calls `membarrier`, and looks again. One that finds the
 //! mark or the queue of others relies on theirs: whoever was first looks again, and takes a lock
-//! that was released meanwhile.
+//! that was released meanwhile; a queue head that gives up sees to it before. (If who was first is
+//! stopped between its mark and its `membarrier`, others may sleep at a free lock until it goes on,
+//! or the next release that finds the mark.)
 //!
 //! Whoever left a note, or has halted, wipes the note when it takes the lock, joins the queue or
 //! leaves late; others who still spin leave theirs again. If a waiter that has halted takes the
@@ -64,6 +66,7 @@
 //! [`Costs::outside_wakes`]: crate::platform::Costs::outside_wakes
 //! [`Costs::reserved_ns`]: crate::platform::Costs::reserved_ns
 
+use core::ptr;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use super::pace::Pace;
@@ -99,7 +102,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
             }
             let now_ns = P::now_ns();
             if deadline_ns.is_some_and(|at| now_ns >= at) {
-                return self.leave_late(*has_parked);
+                return self.leave_late(*has_parked, is_unsure);
             }
             // No release ends a wait for a lock that is free, and reserved in vain.
             let found = self.look().reservation();
@@ -171,14 +174,22 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     /// Leaves at the deadline. The release that ended the last halt may have meant another waiter:
     /// the mark passes that on. A lock that is handed over becomes one for all.
     #[cold]
-    fn leave_late(&self, has_parked: bool) -> Outside {
+    fn leave_late(&self, has_parked: bool, is_unsure: bool) -> Outside {
         if has_parked {
-            if matches!(self.take_or_mark(true, false, LockWord::left), Marked::Took) {
-                return Outside::Took;
+            match self.take_or_mark(true, is_unsure, LockWord::left) {
+                Marked::Took => return Outside::Took,
+                Marked::Halts(_) => {}
+                Marked::Unsure => {
+                    P::nap(NAP_NS);
+                    if !self.look().is_locked() {
+                        Self::wake_parked(ptr::from_ref(&self.word));
+                    }
+                }
             }
         } else {
-            // (NOTED,..) -> (0,..)
-            let wiped = |seen: LockWord| Some(seen.without_note()).filter(|new| *new != seen);
+            // (NOTED,..) -> (0,..). Beside a mark, what stands there is another's.
+            let wipes = |seen: &LockWord| !seen.has_parked() && *seen != seen.without_note();
+            let wiped = |seen: LockWord| Some(seen).filter(wipes).map(LockWord::without_note);
             let _ = update(&self.word, Relaxed, wiped);
         }
         C::count(Event::LockTimeout);

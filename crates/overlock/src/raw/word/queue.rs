@@ -251,11 +251,12 @@ impl LockWord {
         Self(self.without_head(me, strict).0 | LOCKED)
     }
 
-    /// The queue head leaves: `(t,..,n,l) -> (t,..,0,l)`, or `(me,..,n,l) -> (0,..,0,l)`.
+    /// The queue head leaves: `(t,..,n,l) -> (t,..,0,l)`, or `(me,..,n,l) -> (0,..,0,l)`. A mark
+    /// that stays may be the head's own, from before it joined.
     pub(crate) const fn without_head(self, me: NodeId, strict: bool) -> Self {
         let kept = self.0 & (LOCKED | PARKED);
         if self.ends_with(me) {
-            Self(kept)
+            Self(kept | if self.has_parked() { LAST } else { 0 })
         } else {
             Self(kept | self.0 & TAIL | if strict { DISABLED } else { 0 })
         }
