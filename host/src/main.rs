@@ -32,6 +32,9 @@ fn run(words: &[String]) -> Result<ExitCode> {
     let words = words.strip_prefix(&["host".to_owned()]).unwrap_or(words);
     match words {
         [verb, rest @ ..] if verb == "replay" => replay::main(rest)?,
+        [verb] if verb == "--version" => {
+            say(concat!("overlock-host ", env!("CARGO_PKG_VERSION"), "\n"))?;
+        }
         [verb, rest @ ..] if verb == "load" => load::main(rest)?,
         #[cfg(feature = "scheduler")]
         [verb, rest @ ..] if verb == "run" => return sched::main(rest),

@@ -27,8 +27,8 @@ pub struct Added {
     pub more: More,
 }
 
-/// The programs that add something, the folder that each is built from, and the names of what it
-/// adds.
+/// The programs that add something to `bench`, the folder that each is built from, and the names of
+/// what it adds.
 const PROGRAMS: [(&str, &str, &[&str]); 2] = [
     ("overlock-kernels", "kernels/command", &["tcg", "kvm-guest", "xen", "xen-pvh"]),
     (
@@ -47,6 +47,9 @@ const PROGRAMS: [(&str, &str, &[&str]); 2] = [
         ],
     ),
 ];
+
+/// The same of the program that adds verbs.
+const HOST: (&str, &str, &[&str]) = ("overlock-host", "host", &["replay", "host"]);
 
 impl Added {
     /// What the command adds to itself.
@@ -97,23 +100,19 @@ impl Added {
                     .advise(true, format!("until then there is no `bench --in {world}`")),
             }
         });
-        let others = PROGRAMS.iter().filter(|(.., names)| {
+        let others = PROGRAMS.iter().chain([&HOST]).filter(|(.., names)| {
             !self.worlds.iter().chain(self.experiments).any(|(own, _)| names.contains(own))
         });
         let others = others.map(|(program, folder, names)| {
-            let (first, rest) = (names[0], names.len() - 1);
-            let found = Command::new(path(program)).arg("--version").output();
-            match found {
-                Ok(said) if said.status.success() => Symptom::new(
-                    program,
-                    format!("installed, for {first} and {rest} others: `{program} doctor`"),
-                ),
+            let names = names.join(", ");
+            match Command::new(path(program)).arg("--version").output() {
+                Ok(said) if said.status.success() => {
+                    let more = if *program == HOST.0 { "--help" } else { "doctor" };
+                    Symptom::new(program, format!("installed, for {names}: `{program} {more}`"))
+                }
                 _ => Symptom::new(program, "not installed").advise(
                     true,
-                    format!(
-                        "`cargo install --path {folder}` brings it, for `bench` with {}",
-                        names.join(", ")
-                    ),
+                    format!("`cargo install --path {folder}` brings it, for {names}"),
                 ),
             }
         });
@@ -132,10 +131,11 @@ fn path(program: &str) -> PathBuf {
 /// # Errors
 /// If there is no such program; then the error says how to build it.
 pub(crate) fn leave_verb(verb: &str) -> Result<()> {
-    if !["host", "replay"].contains(&verb) {
+    let (program, folder, verbs) = HOST;
+    if !verbs.contains(&verb) {
         return Ok(());
     }
-    become_program(verb, "overlock-host", "host")
+    become_program(verb, program, folder)
 }
 
 /// Becomes `program` with the same command line.
