@@ -372,7 +372,7 @@ CASE(child_of_a_bare_clone)
 	pthread_t threads[4];
 
 	if (getenv("WITHOUT_WIPE") != NULL) {
-		skipped("a child of a bare clone, which nothing tells that it is one");
+		puts("not so: nothing tells a child of a bare clone that it is one");
 		return;
 	}
 	start_busy_threads(threads);
