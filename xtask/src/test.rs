@@ -7,20 +7,31 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result};
 
 /// A word of what a test says that it lacks, and what brings it.
-const BRINGS: [(&str, &str); 13] = [
+const BRINGS: [(&str, &str); 24] = [
     ("clang", "apt-get install clang"),
     ("g++", "apt-get install g++"),
+    ("C++ programs", "apt-get install g++"),
     ("sanitizer", "apt-get install clang libclang-rt-dev"),
     ("mandoc", "apt-get install mandoc"),
+    ("musl-gcc", "apt-get install musl-tools"),
     ("objdump", "apt-get install binutils"),
     ("nm ", "apt-get install binutils"),
     ("python3", "apt-get install python3"),
-    ("go", "apt-get install golang-go"),
+    ("no node", "apt-get install nodejs"),
+    ("no go", "apt-get install golang-go"),
+    ("read everything", "a user other than root"),
     ("/dev/kvm", "a machine with /dev/kvm"),
+    ("only one CPU", "a second CPU"),
+    ("quota", "root, cgroups and Linux 6.18"),
     ("root", "root"),
     ("SCHED_FIFO", "root"),
+    ("real-time", "root"),
+    ("this policy", "root"),
     ("rseq", "Linux 4.18 with rseq(2) and membarrier(2)"),
-    ("trace", "a system that lets processes trace their children, and perf_event_open(2)"),
+    ("were lost", "a machine that does nothing else"),
+    ("were next", "a machine that does nothing else"),
+    ("at the same time", "a machine that does nothing else"),
+    ("trac", "a system that lets processes trace their children, and perf_event_open(2)"),
 ];
 
 /// Runs the tests; their output passes through.
@@ -42,14 +53,13 @@ pub(crate) fn check() -> Result<bool> {
 
 /// Counts what was skipped, by what would bring it.
 fn told(skipped: &[String]) -> String {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for what in skipped {
         let found = BRINGS.iter().find(|(word, _)| what.contains(word));
-        *counts
-            .entry(found.map_or("another machine (see above)", |(_, brings)| brings))
-            .or_default() += 1;
+        let told = found.map_or(format!("said {what:?}"), |(_, brings)| format!("need {brings}"));
+        *counts.entry(told).or_default() += 1;
     }
-    let each: Vec<String> = counts.iter().map(|(brings, n)| format!("{n} need {brings}")).collect();
+    let each: Vec<String> = counts.iter().map(|(told, n)| format!("{n} {told}")).collect();
     let each = if each.is_empty() { String::new() } else { format!(": {}", each.join("; ")) };
     format!(
         "{} checks were skipped{each}. Not among them: kernels/, papers/ and host/, which have \
@@ -64,8 +74,8 @@ mod tests {
     fn what_was_skipped_is_counted_by_what_brings_it() {
         let skipped = ["what clang makes of it", "only root can", "no clang here", "odd"];
         let told = super::told(&skipped.map(str::to_owned));
-        let counts = "4 checks were skipped: 1 need another machine (see above); 2 need apt-get \
-                      install clang; 1 need root. Not";
+        let counts = "4 checks were skipped: 2 need apt-get install clang; 1 need root; \
+                      1 said \"odd\". Not";
         assert!(told.starts_with(counts), "{told}");
         assert!(super::told(&[]).starts_with("0 checks were skipped. Not"));
     }
