@@ -34,8 +34,8 @@ cargo xtask COMMAND
   install --prefix DIR    build everything, and install it under DIR
   uninstall --prefix DIR  remove it again
   reference  make the tables of columns in crates/overlock-cli/reference.md from the columns
-  results FILE...  fill the tables of README.md, docs/results.md and docs/simulator.md from
-           files that `overlock bench` and `overlock compare` wrote with --out
+  results FILE...  fill the tables of README.md, docs/results.md, docs/family.md and
+           docs/simulator.md from files that `bench` and `compare` wrote with --out
   parking-lot  run the tests of parking_lot, and of std's locks, with
            our crate under its name; fetches them, and skips visibly where it can't
   spin     the same for spin

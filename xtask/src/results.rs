@@ -45,11 +45,9 @@ fn filled(text: &str, kept: &[Kept]) -> Result<String> {
     for (name, table) in [
         ("commands", commands(kept)),
         ("random points", points(kept)),
-        ("programs", programs(kept, &["hybrid", "none"], 2)),
-        ("programs, all locks", programs(kept, &["hybrid", "queued", "test-and-set", "none"], 1)),
+        ("programs", programs(kept, &["hybrid", "queued", "test-and-set", "none"])),
         ("readers", tasks(kept, "rwlock", "read-")),
         ("conditions", tasks(kept, "hybrid", "")),
-        ("bounds", bounds(kept)),
         ("trust", trust::trust(kept)),
     ] {
         let begin = format!("<!-- {name} -->\n");
@@ -93,9 +91,11 @@ fn interval(of: &Value) -> String {
     format!("{} ({}..{})", end("median"), end("low"), end("high"))
 }
 
+/// The commands that ran programs.
 fn commands(kept: &[Kept]) -> String {
+    let kept = kept.iter().filter(|file| file.speed("libc").is_some());
     let said = |value: &Value| value.as_str().unwrap_or("unknown").to_owned();
-    let rows = kept.iter().flat_map(|file| file.of("run")).map(|run| {
+    let rows = kept.flat_map(|file| file.of("run")).map(|run| {
         let words = run["command"].as_array().into_iter().flatten().skip(1).map(said);
         let words = typed(words.collect()).replace('|', "\\|");
         let cpus = format!("{} of {}", run["machine"]["cpus"], said(&run["machine"]["cpu_model"]));
@@ -119,35 +119,28 @@ fn typed(mut words: Vec<String>) -> String {
 }
 
 const POINTS: [(&str, &str, f64); 6] = [
-    ("of the best peer, mean", "/of_best_peer/median", 1.0),
+    ("of the best, mean", "/of_best_peer", 1.0),
     ("worst point", "/worst/ratio", 1.0),
     ("longest stall, ms", "/longest_stall_ns", 1e6),
     ("p99.9 over parking_lot's", "/p999_of_parking_lot", 1.0),
     ("worst Jain, to 16 threads", "/calm_jain", 1.0),
-    ("uncontended pair, ns", "/pair_ns", 1.0),
+    ("pair, ns", "/pair_ns", 1.0),
 ];
 
+/// The summary of each lock at points of one lock alone, by how many busy processes were beside it.
 fn points(kept: &[Kept]) -> String {
-    let all: Vec<&Value> = kept.iter().flat_map(|file| file.of("summary")).collect();
-    let first = kept.iter().find(|file| file.of("summary").next().is_some());
-    let locks = first.into_iter().flat_map(|file| file.of("summary")).map(|row| &row["lock"]);
-    let rows = locks.map(|lock| {
-        let cell = |(_, field, unit): &(&str, &str, f64)| {
-            let of = all.iter().filter(|row| row["lock"] == *lock);
-            let mut values: Vec<f64> =
-                of.filter_map(|row| Some(row.pointer(field)?.as_f64()? / unit)).collect();
-            values.sort_by(f64::total_cmp);
-            values.dedup_by_key(|value| three(*value));
-            match values[..] {
-                [] => "-".into(),
-                [one] => three(one),
-                [low, .., high] => format!("{} to {}", three(low), three(high)),
-            }
+    let files = kept.iter().filter(|file| file.of("point").all(|row| row["task"].is_null()));
+    let rows = files.flat_map(|file| file.of("summary")).map(|row| {
+        let cell = |(_, field, unit): &(&str, &str, f64)| match row.pointer(field) {
+            Some(Value::Number(value)) => three(value.as_f64().unwrap_or(f64::NAN) / unit),
+            Some(value) => interval(value),
+            None => "-".into(),
         };
-        let name = lock.as_str().unwrap_or("?").to_owned();
-        std::iter::once(name).chain(POINTS.iter().map(cell)).collect()
+        let name = row["lock"].as_str().unwrap_or("?").to_owned();
+        let beside = row["beside"].as_u64().unwrap_or(0).to_string();
+        [name, beside].into_iter().chain(POINTS.iter().map(cell)).collect()
     });
-    table(&[&["lock"][..], &POINTS.map(|column| column.0)].concat(), rows)
+    table(&[&["lock", "beside"][..], &POINTS.map(|column| column.0)].concat(), rows)
 }
 
 /// What threads do besides taking one lock, as tasks that begin with `begin`: at each point `lock`
@@ -176,8 +169,8 @@ fn tasks(kept: &[Kept], lock: &str, begin: &str) -> String {
     table(&head, rows)
 }
 
-/// The programs, the worst under the first of `locks` at first, so many in a row of the table.
-fn programs(kept: &[Kept], locks: &[&str], in_a_row: usize) -> String {
+/// The programs, the worst under the first of `locks` at first.
+fn programs(kept: &[Kept], locks: &[&str]) -> String {
     let median = |file: &Kept, lock: &str| file.speed(lock).and_then(|of| of["median"].as_f64());
     let of = |file| Some((median(file, locks[0])?, file));
     let mut files: Vec<_> = kept.iter().filter_map(of).collect();
@@ -193,25 +186,7 @@ fn programs(kept: &[Kept], locks: &[&str], in_a_row: usize) -> String {
         [vec![file.0.clone()], locks.iter().map(cell).collect()].concat()
     };
     let rows = files.iter().map(row).chain((!files.is_empty()).then(means));
-    let rows: Vec<Vec<String>> = rows.collect();
-    let head = [&["program"], locks].concat().repeat(in_a_row);
-    table(&head, rows.chunks(in_a_row).map(<[_]>::concat))
-}
-
-/// Lists the bounds of `--check` that were not met.
-fn bounds(kept: &[Kept]) -> String {
-    let all = kept.iter().flat_map(|file| file.of("check")).filter(|row| row["limit"].is_f64());
-    let (met, others): (Vec<_>, Vec<_>) = all.partition(|row| row["verdict"] == "met");
-    let rows = others.iter().map(|row| {
-        let field = |name: &str| row[name].as_str().unwrap_or("?").to_owned();
-        let limit = format!("{} {}", field("side").replace('-', " "), row["limit"]);
-        let bound = format!("{} of {}", field("bound"), field("lock"));
-        vec![field("verdict"), bound, field("place"), limit, interval(&row["value"])]
-    });
-    let head = ["verdict", "bound", "where", "limit", "value"];
-    let lines = table(&head, merged(rows, &[0, 1, 3]));
-    let sum = format!("\n{} bounds were met.\n", met.len());
-    lines + if met.len() + others.len() > 0 { &sum } else { "" }
+    table(&[&["program"], locks].concat(), rows)
 }
 
 #[cfg(test)]

@@ -6,32 +6,26 @@ fn kept() -> Vec<Kept> {
     let of = |median: f64| json!({"median": median, "low": median - 0.1, "high": median + 0.1});
     let program = |name: &str, speed: f64| {
         let row = |lock, speed: f64| json!({"kind": "point", "world": "process", "lock": lock, "of_baseline": of(speed)});
-        Kept(name.into(), vec![row("libc", 1.0), row("hybrid", speed), row("none", 1.0)])
+        let run = json!({"kind": "run", "command": ["/some/where/overlock", "compare", "--", "xz"],
+                         "commit": "abc", "machine": {"cpus": 2, "cpu_model": "Z80"}});
+        Kept(name.into(), vec![run, row("libc", 1.0), row("hybrid", speed), row("none", 1.0)])
     };
-    let summary = |worst: f64| {
-        json!({"kind": "summary", "lock": "hybrid", "of_best_peer": of(1.25), "pair_ns": 2.5,
-               "worst": {"ratio": worst}, "longest_stall_ns": 42e6})
-    };
-    let check = json!({"kind": "check", "bound": "Jain index", "lock": "hybrid", "limit": 0.95,
-                       "side": "at-least", "place": "here", "verdict": "missed", "value": of(0.5)});
     let bench = vec![
-        json!({"kind": "run", "command": ["/some/where/overlock", "bench", "--random", "4"],
-               "commit": "abc", "machine": {"cpus": 2, "cpu_model": "Z80"}}),
-        summary(0.75),
-        check,
+        json!({"kind": "run", "command": ["overlock", "bench"], "machine": {}}),
+        json!({"kind": "summary", "lock": "hybrid", "of_best_peer": of(1.25), "pair_ns": 2.5,
+               "worst": {"ratio": 0.5}, "longest_stall_ns": 42e6, "beside": 2}),
     ];
-    let again = Kept("again".into(), vec![summary(0.5)]);
-    vec![program("fast", 2.0), program("slow", 0.5), Kept("bench".into(), bench), again]
+    vec![program("fast", 2.0), program("slow", 0.5), Kept("bench".into(), bench)]
 }
 
 #[test]
 fn each_place_gets_its_table_and_the_rest_stays() {
     let text = "# Title\n<!-- programs -->\nold\n<!-- end -->\nafter\n";
     let filled = filled(text, &kept()).unwrap();
-    let rows = "| slow | 0.500 (0.400..0.600) | 1.00 (0.900..1.10) \
-                | fast | 2.00 (1.90..2.10) | 1.00 (0.900..1.10) |\n\
-                | geometric mean | 1.00 | 1.00 |\n<!-- end -->\nafter\n";
-    let head = "| program | hybrid | none | program | hybrid | none |\n";
+    let rows = "| slow | 0.500 (0.400..0.600) | - | - | 1.00 (0.900..1.10) |\n\
+                | fast | 2.00 (1.90..2.10) | - | - | 1.00 (0.900..1.10) |\n\
+                | geometric mean | 1.00 | - | - | 1.00 |\n<!-- end -->\nafter\n";
+    let head = "| program | hybrid | queued | test-and-set | none |\n";
     assert!(filled.starts_with(&format!("# Title\n<!-- programs -->\n{head}")), "{filled}");
     assert!(filled.ends_with(rows) && !filled.contains("old"), "{filled}");
     assert!(super::filled("<!-- programs -->\n", &kept()).is_err(), "a place without an end");
@@ -49,13 +43,14 @@ fn rows_that_say_the_same_are_merged() {
 }
 
 #[test]
-fn several_runs_make_a_range_and_bounds_that_are_not_met_are_listed() {
-    let row = "| hybrid | 1.25 | 0.500 to 0.750 | 42.0 | - | - | 2.50 |\n";
+fn summaries_are_told_with_what_was_beside_and_commands_as_they_are_typed() {
+    let row = "| hybrid | 2 | 1.25 (1.15..1.35) | 0.500 | 42.0 | - | - | 2.50 |\n";
     assert!(points(&kept()).ends_with(row), "{}", points(&kept()));
-    let missed = "| missed | Jain index of hybrid | here | at least 0.95 | 0.500 (0.400..0.600) |";
-    assert!(bounds(&kept()).contains(missed), "{}", bounds(&kept()));
-    let command = "| `overlock bench --random 4` |  | abc | 2 of Z80 |";
-    assert!(commands(&kept()).contains(command), "{}", commands(&kept()));
+    let mut readers = kept();
+    readers[2].1.push(json!({"kind": "point", "task": "read-50"}));
+    assert!(!points(&readers).contains("hybrid"), "a summary of readers");
+    let command = "|---|\n| `overlock compare` | `xz`<br>`xz` | abc | 2 of Z80 |\n";
+    assert!(commands(&kept()).ends_with(command), "{}", commands(&kept()));
 }
 
 #[test]
