@@ -193,6 +193,8 @@ fn patched() -> Result<bool> {
     let manifest = program.join("Cargo.toml");
     let before = fs::read(&manifest)?;
     let added = patch("add", &program)?.success();
+    let lines = fs::read_to_string(&manifest)?.matches("package = ").count();
+    ensure!(lines == 2, "of the five patches two are of use, and {lines} are in {manifest:?}");
     let does = "let lock = std::sync::Arc::new(parking_lot::Mutex::new(spin::Mutex::new(1)));\n\
                 let guard = lock.lock_arc();\n\
                 std::thread::spawn(move || *guard.lock() += 1).join().unwrap();\n\
