@@ -60,7 +60,7 @@ fn each_page_names_what_was_measured() {
         ("2026-11-26-bench", ["threads for each CPU", "lengths exp"]),
         ("2026-11-26-compare", ["How many times better than libc", "the price of preloading"]),
         ("2026-11-26-lab", ["vCPUs for each pCPU", "Timelines"]),
-        ("2026-11-26-sim", ["Simulated on", "2 pCPUs of sim"]),
+        ("2026-11-26-sim", ["Simulated on", "world sim, 2 pCPUs"]),
         ("2026-11-26-others", ["Torture", "What the machine offers"]),
     ] {
         let page = overlock_results::page::page(&read(&format!("{name}.jsonl")), None);

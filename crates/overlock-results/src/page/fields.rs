@@ -69,6 +69,7 @@ const KINDS: &[Kind] = &[
         hidden: &[],
         fields: fields! {
             "lock" "lock" Plain "";
+            "beside" "beside" Plain "how many busy processes were beside; blank for none";
             "of_best_peer" "of best peer" Plain
                 "throughput over that of the best peer: geometric mean over all points";
             "worst.ratio" "at worst" Plain "the lowest of these ratios at any point";
@@ -314,7 +315,7 @@ mod tests {
     fn a_known_field_has_words_and_a_unit() {
         let summary = kind("summary");
         let stall = named(summary, "calm_stall_ns");
-        assert_eq!((stall.heading.as_str(), stall.place), ("stall, up to 16 threads", 8));
+        assert_eq!((stall.heading.as_str(), stall.place), ("stall, up to 16 threads", 9));
         assert!(stall.about.contains("up to 16 threads"));
         assert_eq!(stall.unit.show(26_870_735.0), "26.9 ms");
     }

@@ -9,7 +9,7 @@
 use crate::Takers;
 use crate::page::label::trimmed;
 use crate::page::read::Recording;
-use crate::row::Point;
+use crate::row::{Point, beside};
 use crate::stats::{self, Interval};
 use crate::units::{Nanos, three};
 
@@ -71,15 +71,16 @@ fn title(point: &Point) -> String {
     parts.extend(point.locks_count.filter(|n| *n > 1).map(|n| format!("{n} locks")));
     parts.extend(point.then_ns.map(|[cs, ncs]| format!("then {}/{}", Nanos(cs), Nanos(ncs))));
     parts.extend(point.uneven.filter(|n| *n > 1).map(|n| format!("first thread {n} times")));
+    parts.extend(point.task.map(|_| point.use_of_lock().trim_start_matches(", ").to_owned()));
     parts.extend(point.metric.as_deref().map(|metric| format!("figure {metric}")));
     let count =
         |n: u32| format!("{n} {}{}", point.takers().names().1, if n == 1 { "" } else { "s" });
     let place = match (!point.takers().has_host(), point.pcpus) {
         (true, Some(n)) => count(n),
-        (false, Some(n)) => format!("{} of {}", count(n), point.world),
+        (false, Some(n)) => format!("world {}, {}", point.world, count(n)),
         (_, None) => point.world.clone(),
     };
-    format!("{} · {place}", parts.join(", "))
+    format!("{} · {place}{}", parts.join(", "), beside(point.beside))
 }
 
 impl<'a> Section<'a> {
@@ -189,12 +190,18 @@ mod tests {
     #[test]
     fn what_differs_only_in_lock_and_vcpus_is_one_experiment() {
         let other = point("hybrid", 2, 1.0).replace(r#""cs_ns":1000"#, r#""cs_ns":0"#);
+        let has =
+            |field: &str| point("hybrid", 2, 1.0).replace("{\"kind", &format!("{{{field},\"kind"));
+        let beside = [has("\"beside\":2"), has("\"task\":\"read-90\"")];
         let rows = [point("hybrid", 2, 1.0), point("ticket", 4, 2.0), other];
+        let rows: Vec<String> = rows.into_iter().chain(beside).collect();
         let results = read(&rows);
         let sections = sections(&results.runs);
         let titles: Vec<&str> = sections.iter().map(|section| section.title.as_str()).collect();
-        let title = "micro, critical section 1us, pause 0 · 2 pCPUs of kvm";
-        assert_eq!(titles, [title, &title.replace("1us", "0")]);
+        let title = "micro, critical section 1us, pause 0 · world kvm, 2 pCPUs";
+        let busy = format!("{title}, beside 2 busy processes");
+        let reads = title.replace("pause 0", "pause 0, 90 % reads");
+        assert_eq!(titles, [title, &title.replace("1us", "0"), &busy, &reads]);
         assert_eq!(sections[0].setups[0].series(), ["hybrid", "ticket"]);
         assert_eq!(sections[0].setups[0].cpus(), [2, 4]);
     }

@@ -214,7 +214,7 @@ impl Chart for Lanes<'_> {
         }
         let [cs, ncs] = [*cs_ns, *ncs_ns].map(Nanos);
         let title = format!(
-            "{lock}{policy}: {cpus} vCPUs on {pcpus} pCPUs of {world}, {length} of {workload}, \
+            "{lock}{policy}: {cpus} vCPUs on {pcpus} pCPUs, world {world}, {length} of {workload}, \
              critical section {cs}, pause {ncs}"
         );
         Caption { title, description: self.sentence() }

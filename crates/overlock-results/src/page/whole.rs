@@ -13,8 +13,8 @@ use crate::page::read::{Recording, Results};
 use crate::page::timeline::{self, Lanes};
 use crate::page::waits::WaitCurves;
 use crate::page::words;
-use crate::row::Point;
-use crate::stats::Interval;
+use crate::row::{Point, beside};
+use crate::stats::{Interval, unique};
 use crate::units::{count, three, time};
 use maud::{DOCTYPE, Markup, html};
 
@@ -278,24 +278,26 @@ fn timelines(runs: &[Recording]) -> Markup {
 }
 
 fn rest(run: &Recording, many: bool, palette: &Palette) -> Markup {
-    let ratios = run.summaries.iter();
-    let ratios = ratios.filter_map(|line| Some((line.lock.as_str(), line.of_best_peer?)));
-    let chart = Intervals {
-        title: "Throughput over that of each point’s best peer".into(),
-        unit: "geometric mean over all points, by rounds".into(),
-        ratios: true,
-        rows: ratios.collect(),
-        show: three,
-        palette,
+    let chart = |setting| {
+        let lines = run.summaries.iter().filter(move |line| line.beside == setting);
+        Intervals {
+            title: format!("Throughput over that of each point’s best peer{}", beside(setting)),
+            unit: "geometric mean over all points, by rounds".into(),
+            ratios: true,
+            rows: lines.filter_map(|line| Some((line.lock.as_str(), line.of_best_peer?))).collect(),
+            show: three,
+            palette,
+        }
     };
+    let settings = unique(run.summaries.iter().map(|line| line.beside));
+    let charts = settings.into_iter().map(chart).filter(|chart| !chart.rows.is_empty());
+    let charts: Vec<Intervals<'_>> = charts.collect();
     let tables = others::tables(run);
     html! {
-        @if !tables.0.is_empty() || !chart.rows.is_empty() {
+        @if !tables.0.is_empty() || !charts.is_empty() {
             section class="experiment" {
                 h2 { @if many { "Run " (run.name) " as a whole" } @else { "Overall" } }
-                @if !chart.rows.is_empty() {
-                    (both(&chart))
-                }
+                @for chart in &charts { (both(chart)) }
                 (tables)
             }
         }
@@ -328,6 +330,19 @@ mod tests {
         let page = shown(&read(&[point("hybrid", 2, 1e6), point("ticket", 2, 5e5)]));
         assert!(page.contains("Throughput, 2 vCPUs (1x)"));
         assert!(!page.contains("Throughput against overcommit"));
+    }
+
+    #[test]
+    fn each_number_of_busy_processes_has_a_chart_of_its_own() {
+        let line = |more: &str| {
+            let of = r#""of_best_peer":{"median":1.0,"low":0.9,"high":1.1}"#;
+            format!(r#"{{"kind":"summary","lock":"hybrid",{of}{more}}}"#)
+        };
+        let page = shown(&read(&[line(""), line(r#","beside":2"#)]));
+        let title = "Throughput over that of each point’s best peer";
+        for title in [format!("{title}<"), format!("{title}, beside 2 busy processes<")] {
+            assert!(page.contains(&title), "{title} is missing");
+        }
     }
 
     #[test]
