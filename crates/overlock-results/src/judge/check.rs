@@ -34,8 +34,8 @@ const PAIR: Bound = ("uncontended pair over std's", AtMost, 0.55);
 const OTHER_PAIR: Bound = ("uncontended pair over std's", AtMost, 1.03);
 const TICKET_PAIR: Bound = ("uncontended pair over spin-ticket's", AtMost, 1.03);
 
-// The read-write lock over the best peer: where few operations write, and where half of them do.
-// Writers of the latter give the bias no time, so it is judged by the mean alone.
+// The read-write lock over the best peer: where few operations write, and where half of them do,
+// for which there is no bound at each point.
 const READS: Bound = ("mean throughput over best peer, 90 % reads or more", AtLeast, 1.0);
 const HALF_READS: Bound = ("mean throughput over best peer, half reads", AtLeast, 0.95);
 const MANY_READS: u8 = 90;
