@@ -72,7 +72,11 @@ impl fmt::Display for Ended {
         }
         write!(f, "{} pass", self.passed)?;
         let failed: Vec<_> = self.failed.iter().map(|name| format!("`{name}`")).collect();
-        if failed.is_empty() { Ok(()) } else { write!(f, ", {} fails", failed.join(", ")) }
+        match &failed[..] {
+            [] => Ok(()),
+            [one] => write!(f, ", {one} fails"),
+            all => write!(f, ", {} fail", all.join(", ")),
+        }
     }
 }
 
@@ -221,6 +225,8 @@ mod tests {
                     test src/lib.rs - (line 3) ... ok\ntest result: ok. 7 passed; 0 failed\n";
         let ended = Ended::read(said, Some(101));
         assert_eq!(ended.to_string(), "8 pass, `a::c` fails");
+        let both = said.replace("a::b ... ok", "a::b ... FAILED");
+        assert_eq!(Ended::read(&both, Some(101)).to_string(), "8 pass, `a::b`, `a::c` fail");
         assert_eq!(Ended::read("", Some(101)).to_string(), "does not build");
         assert_eq!(Ended::read(said, Some(124)).to_string(), "out of time (8 minutes)");
         let only = BTreeSet::from(["a::c".to_owned()]);
