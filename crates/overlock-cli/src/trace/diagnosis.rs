@@ -14,6 +14,8 @@ enum Gap {
     Secret,
     /// Threads did nothing that is seen.
     Unseen,
+    /// It is not seen who ends waits.
+    Open,
     /// They waited by calls that are not seen.
     Missed,
     /// Looks do not know the holders.
@@ -30,7 +32,9 @@ impl Gap {
             Gap::Secret
         } else if found.is_unseen() {
             Gap::Unseen
-        } else if found.misses_all() || worst.is_some_and(|one| one.row.looked.is_some()) {
+        } else if found.verdict.lock_share < NOTICED && found.open().is_some() {
+            Gap::Open
+        } else if worst.is_some_and(|one| one.row.looked.is_some()) {
             Gap::Missed
         } else if found.facts.is_by_looks {
             Gap::ByLooks
@@ -96,9 +100,13 @@ pub(super) fn diagnosis(found: &Findings) -> String {
     let lock = worst_of(found, Class::Lock);
     let state = match verdict.cure {
         Cure::NothingToDo => {
+            let what = match found.facts.hides {
+                Some(_) => "Threads",
+                None => "Not a lock problem: threads",
+            };
             return format!(
-                "Not a lock problem: threads were busy with work, for {} of all thread time on \
-                 processors and for {} waiting for one; {waited} was spent waiting for locks.",
+                "{what} were busy with work, for {} of all thread time on processors and for {} \
+                 waiting for one; {waited} was spent waiting for locks.",
                 of(State::Running),
                 of(State::Preempted)
             );
@@ -204,20 +212,30 @@ pub(super) fn diagnosis(found: &Findings) -> String {
                     of(State::Unknown)
                 );
             }
-            _ if verdict.lock_share == 0.0 => {
+            Gap::Open => {
+                let open = worst(found, found.open().cloned());
+                return format!(
+                    "For {} of all thread time, threads waited at {} ({}) for what may be a lock, \
+                     or work: who ends that is not seen. {waited} was spent waiting for locks.",
+                    open.share, open.place, open.what
+                );
+            }
+            _ if verdict.lock_share < NOTICED => {
                 let unknown =
                     Finding::together(found.rows.iter().filter(|one| one.kind == Kind::Unknown));
                 let unknown = worst(found, unknown.into_iter().next());
                 return format!(
-                    "What threads slept for is not known for {} of all thread time; no wait for a \
-                     lock was seen.",
+                    "What threads slept for is not known for {} of all thread time; {waited} was \
+                     spent waiting for locks.",
                     unknown.share
                 );
             }
             Gap::Missed | Gap::ByLooks | Gap::Unknown => State::Unknown,
         },
         Cure::GiveProcessors => State::Preempted,
+        Cure::ReleaseFirst => State::Unknown,
         Cure::UnlockFirst
+        | Cure::TakeInOrder
         | Cure::LeaveRuntime
         | Cure::ShortenSection
         | Cure::DontSleepInside
@@ -249,8 +267,10 @@ pub(super) fn advice(found: &Findings) -> String {
     let lock = worst_of(found, Class::Lock);
     let place = &lock.place;
     match found.verdict.cure {
-        Cure::NothingToDo => "Nothing to do here about waiting: make the work itself less.".into(),
-        Cure::FindWork => idle(found),
+        Cure::NothingToDo if found.facts.hides.is_none() => {
+            "Nothing to do here about waiting: make the work itself less.".into()
+        }
+        Cure::NothingToDo | Cure::FindWork => idle(found),
         Cure::ShortenSection => format!("Do less under the lock at {place}{}", split(found)),
         Cure::GiveProcessors => processors(found, place),
         Cure::RaiseQuota => quota(found),
@@ -282,6 +302,15 @@ pub(super) fn advice(found: &Findings) -> String {
         Cure::UnlockFirst => format!(
             "Threads are woken at {place} while the mutex is held that they need to go on: unlock it \
              before you signal, or do less between the two."
+        ),
+        Cure::TakeInOrder => format!(
+            "The holders of the locks at {place} wait for each other in a circle (a deadlock): take \
+             these locks in the same order everywhere."
+        ),
+        Cure::ReleaseFirst => format!(
+            "The thread that has the lock at {place} is not there any more: it has ended, or a fork \
+             has left it behind. Release locks before a thread ends, and take none in a forked \
+             child before it runs another program."
         ),
         Cure::LeaveRuntime => runtime(&lock),
         Cure::StopSpinning => {
@@ -396,6 +425,16 @@ fn runtime(lock: &Worst) -> String {
                             threads; no lock can be exchanged."
                 .into()
         }
+        Some(kind) if kind.is_streams() => format!(
+            "All threads write to one stream at {}, whose lock is the C library's own: format a whole \
+             message first and write it at once, give each thread a buffer, or let one thread write.",
+            lock.place
+        ),
+        Some(Kind::Loader) => format!(
+            "The dynamic loader has one lock for the whole process: look up libraries and functions \
+             once, and keep them, instead of at {}.",
+            lock.place
+        ),
         Some(Kind::Libc) => format!(
             "The lock is the C library's own ({}): call that function less often from {}, or another \
              one that takes no lock.",
@@ -412,6 +451,12 @@ fn idle(found: &Findings) -> String {
              them are not seen here: use its own profile of locks, too."
         );
     }
+    let work = worst_of(found, Class::Work);
+    if work.finding.is_some_and(|one| one.kind == Kind::Barrier) {
+        return "The threads of a team wait for its slowest one: give them parts of the same length, \
+                or more and smaller ones (OpenMP's schedule(dynamic)), or start fewer threads."
+            .into();
+    }
     "Another lock would change next to nothing: find out why there is no work, or start fewer threads."
         .into()
 }
@@ -424,6 +469,7 @@ fn closer(found: &Findings) -> String {
             "A thread is first seen when it gets or loses a processor: watch for longer, if the \
              program runs for longer."
         }
+        Gap::Open => "Run this as root, which tells who wakes whom.",
         Gap::Missed => {
             "A preloaded library does not see who holds these locks. Run this as root, or try: \
              overlock trace --source looks"

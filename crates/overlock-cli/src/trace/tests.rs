@@ -45,6 +45,7 @@ fn found(events: &[(u64, u32, What)]) -> Findings {
             enders: vec![("log (log.c:5), writer (1)".into(), row.waited_ns)],
             longest_thread: "server (2)".into(),
             behind_readers_ns: 0,
+            is_orphan: false,
         }
     });
     let loops = report.spins.iter().map(|spin| Loop {
@@ -147,8 +148,8 @@ fn a_gap_is_explained_by_one_reason() {
         let (diagnosis, advice) = (diagnosis(&found), advice(&found));
         assert!(diagnosis.contains(said) && advice.contains(advised), "{diagnosis} {advice}");
     };
-    gaps("no wait for a lock was seen", "debug information", |_| ());
-    gaps("no wait for a lock was seen", "--source preload", |found| {
+    gaps("What threads slept for is not known", "debug information", |_| ());
+    gaps("What threads slept for is not known", "--source preload", |found| {
         found.facts.is_by_looks = true;
     });
     gaps("Nothing was seen of threads", "first seen", |found| {

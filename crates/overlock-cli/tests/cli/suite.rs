@@ -18,6 +18,9 @@ type Wait = (&'static str, &'static str, &'static str, &'static [&'static str]);
 
 const WAITS: &[Wait] = &[
     ("mutex", "at_mutex", "mutex", ALL),
+    ("timed", "at_timed", "mutex", ALL),
+    ("heir", "at_heir", "mutex", ALL),
+    ("stdout", "at_stdout", "stdout's lock", ALL),
     ("wrapper", "at_wrapper", "mutex", ALL),
     ("reader", "at_reader", "rwlock", ALL),
     ("writer", "at_writer", "rwlock-write", ALL),
@@ -79,6 +82,12 @@ const RUNTIMES: &[(&[&str], &str, &[&str])] = &[
     (&["ruby", "gvl.rb"], "Ruby's GVL", ALL),
     (&["java", "Monitor.java"], "Java monitor", ALL),
 ];
+
+/// How `hangs.c` can hang, and the cure.
+const HANGS: &[(&str, &str)] = &[("timed", "take-in-order"), ("forked", "release-first")];
+
+/// A program of Go whose goroutines contend for a mutex, or do nothing.
+const GO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/trace/goroutines.go");
 
 /// Programs that have no lock problem.
 const NULLS: &[&[&str]] = &[
@@ -227,6 +236,49 @@ fn locks_of_runtimes_are_told() {
                 Both::of(run(source, language, &[&format!("{folder}/{file}")]))
             };
             Both::that(once, agrees);
+        });
+    }
+}
+
+#[test]
+fn threads_that_wait_for_ever_are_told() {
+    let (_folder, hangs) = compiled("hangs");
+    for (how, cure) in HANGS {
+        by_each(ALL, |source| {
+            let _turn = turn("hangs");
+            let said = run(source, &hangs, &[how]);
+            assert_eq!(
+                said.records("trace-summary")[0]["cure"],
+                *cure,
+                "{how} by {source}: {said:?}"
+            );
+        });
+    }
+}
+
+/// Goroutines wait in user space, so what is seen are threads of the runtime that have nothing to
+/// do: these wait for no lock, and the program may well have a problem with one.
+#[test]
+fn goroutines_are_neither_blocked_nor_fine() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("goroutines").to_str().unwrap().to_owned();
+    let compilers: [&[&str]; 2] = [&["go", "build"], &["gccgo", "-g"]];
+    let has_built = compilers.iter().any(|compiler| {
+        let mut command = Command::new(compiler[0]);
+        command.args(&compiler[1..]).args(["-o", &path, GO]);
+        command.output().is_ok_and(|output| output.status.success())
+    });
+    if !has_built {
+        return skip("there is no go, and no gccgo");
+    }
+    for what in ["contend", "idle"] {
+        by_each(&["tracepoints", "looks"], |source| {
+            let said = run(source, &path, &[what]);
+            let summary = said.records("trace-summary").remove(0);
+            let text = |of: &str| summary[of].as_str().unwrap().to_owned();
+            let is_fine = text("diagnosis").contains("Not a lock problem");
+            assert!(summary["lock_share"].as_f64() < Some(0.05), "{what} by {source}: {said:?}");
+            assert!(!is_fine && text("advice").contains("Go"), "{what} by {source}: {said:?}");
         });
     }
 }

@@ -253,7 +253,13 @@ impl Analysis {
             What::Takes { lock } => self.takes(at, id, lock),
             What::Wake { lock, how } => self.wake(at, id, lock, how),
             What::WakeEnd => thread.wakes = None,
-            What::Owns { lock } => self.held(at, id, lock, None),
+            What::Owns { lock, is_all: true } => self.held(at, id, lock, None),
+            What::Owns { lock, is_all: false } => {
+                let link = word(thread.process, lock);
+                if let Some(lock) = self.locks.get_mut(&link) {
+                    lock.held_until(id, at, false);
+                }
+            }
             What::Seen { lock, is_free } => self.seen(id, lock, is_free),
             What::Sleeps(reason, site, every_ns) => {
                 thread.look_ns = every_ns;

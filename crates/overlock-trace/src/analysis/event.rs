@@ -65,6 +65,8 @@ pub enum What {
     Owns {
         /// The word's address.
         lock: u64,
+        /// Whether all locks have been asked that were to be: chains of them can be followed.
+        is_all: bool,
     },
     /// A look at the memory of a lock that threads wait for has found it free, or not.
     Seen {

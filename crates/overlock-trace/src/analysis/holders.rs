@@ -87,11 +87,13 @@ impl Analysis {
         parts: &mut Vec<(Link, u64)>,
     ) {
         let link = word(process, address);
-        let mut unknown = |ns| parts.push((State::Unknown.into(), ns));
         let lock = self.locks.get(&link);
-        let Some(lock) = lock.filter(|_| chain.len() < LONGEST_CHAIN && !chain.contains(&link))
-        else {
-            return unknown(to.saturating_sub(from));
+        let length = to.saturating_sub(from);
+        if chain.contains(&link) {
+            return parts.push((State::Waiting(address, site).into(), length));
+        }
+        let Some(lock) = lock.filter(|_| chain.len() < LONGEST_CHAIN) else {
+            return parts.push((State::Unknown.into(), length));
         };
         chain.push(link);
         lock.during(from, to, |from, to, had| {

@@ -124,10 +124,11 @@ fn part(threads: &Snapshot, holder: Holder, depth: usize) -> Link {
         Holder::Thread(thread) => threads.get(&thread),
     };
     match holder {
-        Some(Look { state: State::Waiting(_, site), holder, .. }) => match holder {
+        Some(Look { state: State::Waiting(lock, site), holder, .. }) => match holder {
             // It has been woken, or is being woken, and has no processor yet.
             Holder::Nobody => State::Preempted.into(),
-            _ if depth >= LONGEST_CHAIN => State::Unknown.into(),
+            // So long a chain is a circle.
+            _ if depth >= LONGEST_CHAIN => State::Waiting(*lock, *site).into(),
             _ => Link { via: Some(*site), end: part(threads, *holder, depth + 1).end },
         },
         Some(look) => look.state.into(),

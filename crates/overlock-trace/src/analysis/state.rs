@@ -146,14 +146,21 @@ impl Times {
 pub struct Link {
     /// Where the holder waited for another lock, if it did.
     pub via: Option<Site>,
-    /// What it did itself, or what the last holder of the chain did.
+    /// What it did itself, or what the last holder of the chain did. A chain that comes back to one
+    /// of its locks ends in a wait for that lock.
     pub end: State,
 }
 
 impl Link {
     /// What of this counts among the states of the first holder.
     pub(crate) fn first(self) -> State {
-        if self.via.is_some() { State::asleep() } else { self.end }
+        if self.via.is_some() || self.is_circle() { State::asleep() } else { self.end }
+    }
+
+    /// Returns whether the holders wait for each other.
+    #[must_use]
+    pub fn is_circle(self) -> bool {
+        matches!(self.end, State::Waiting(..))
     }
 }
 

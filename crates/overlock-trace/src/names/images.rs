@@ -2,6 +2,7 @@
 //! The code of the traced processes: where it is mapped, stacks through it, and numbers for them.
 
 use super::Kind;
+use super::word::Op;
 use crate::analysis::Site;
 use crate::sources::records::{Mapping, Stack};
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
@@ -44,8 +45,8 @@ struct Image {
 pub(crate) struct Frames {
     image: usize,
     pub(crate) addresses: Vec<u64>,
-    /// Whether the system call was the plain wait of a mutex, and not one with a deadline.
-    pub(crate) is_plain: bool,
+    /// What the system call of the wait says.
+    pub(crate) op: Op,
     /// What is waited for, if the source knows it.
     pub(crate) kind: Option<Kind>,
 }
@@ -153,7 +154,7 @@ impl Images {
     }
 
     /// Returns the number of a stack.
-    pub(crate) fn site(&mut self, process: u32, stack: &Stack<'_>, is_plain: bool) -> Site {
+    pub(crate) fn site(&mut self, process: u32, stack: &Stack<'_>, op: Op) -> Site {
         let Some(image) = self.of_process.get(&process).copied() else { return UNKNOWN };
         let mut read = |address: u64| stack.word(address).ok_or(());
         let registers = UnwindRegsX86_64::new(stack.instruction, stack.pointer, stack.frame);
@@ -166,7 +167,7 @@ impl Images {
         {
             addresses.push(frame.address());
         }
-        self.number(Frames { image, addresses, is_plain, kind: None })
+        self.number(Frames { image, addresses, op, kind: None })
     }
 
     /// Returns the number of a stack at which a thread waits for something of a kind.

@@ -40,6 +40,13 @@ kinds! {
     Retake = "mutex after a condition", Some(Lock);
     /// A lock inside of the C library.
     Libc = "lock inside libc", Some(Lock);
+    /// The locks of the C library's streams.
+    Stdin = "stdin's lock", Some(Lock);
+    Stdout = "stdout's lock", Some(Lock);
+    Stderr = "stderr's lock", Some(Lock);
+    Stream = "a stream's lock", Some(Lock);
+    /// The lock of the dynamic loader.
+    Loader = "the loader's lock", Some(Lock);
     /// Python's interpreter lock.
     Gil = "Python's GIL", Some(Lock);
     /// A lock of Python's own, by which its threads also wait for work and for each other's ends.
@@ -112,7 +119,14 @@ impl Kind {
     /// itself.
     #[must_use]
     pub fn is_runtimes(self) -> bool {
-        matches!(self, Kind::Gil | Kind::Gvl | Kind::GoLock | Kind::Libc)
+        matches!(self, Kind::Gil | Kind::Gvl | Kind::GoLock | Kind::Libc | Kind::Loader)
+            || self.is_streams()
+    }
+
+    /// Returns whether it is the lock of a stream.
+    #[must_use]
+    pub fn is_streams(self) -> bool {
+        (Kind::Stdin..=Kind::Stream).contains(&self)
     }
 
     /// Returns the kind with the number that `preload/layout.h` gives it.

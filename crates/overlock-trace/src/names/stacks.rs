@@ -4,12 +4,12 @@
 use super::Kind;
 use super::symbols::Frame;
 use super::table::{Line, lines};
+use super::word::Op;
 
 /// Returns what a stack waits for. In the C library's wait for a condition, a plain wait is for the
 /// mutex, which the thread takes again before it returns. Elsewhere there it is for an inner lock.
-pub(crate) fn kind(stack: &[Frame], is_plain: bool) -> Kind {
-    let is_syscall = |frame: &Frame| frame.function == "syscall" && is_of_libc(frame);
-    let is_inside = stack.first().is_some_and(is_of_libc) && !stack.iter().any(is_syscall);
+pub(crate) fn kind(stack: &[Frame], op: Op) -> Kind {
+    let is_inside = is_inside(stack);
     let mut kind = None;
     for frame in stack.iter().take_while(|frame| is_passing_on(frame)) {
         let part = || lines("parts").iter().find(|one| frame.function.contains(one.name));
@@ -18,19 +18,47 @@ pub(crate) fn kind(stack: &[Frame], is_plain: bool) -> Kind {
         // A function that has lost its name tells nothing, but its module may.
         let lost = match (found, kind) {
             (None, Some(Kind::Condvar)) => interpreter(frame),
+            (None, None) => interpreter(frame).filter(|of| *of == Kind::Barrier),
             _ => None,
         };
         kind = found.or(lost).or(kind);
     }
     match kind {
-        Some(Kind::Condvar) if is_plain => Kind::Retake,
-        None if is_plain && is_inside => Kind::Libc,
+        Some(Kind::Condvar) if op == Op::Plain || (op == Op::Lock && is_inside) => Kind::Retake,
+        None if op == Op::Plain && is_inside => Kind::Libc,
+        // A function that calls the one that waits as its last step has left no frame.
+        None if op == Op::Lock && is_inside => Kind::Mutex,
         found => found.unwrap_or(Kind::Futex),
     }
 }
 
+/// Returns the kind of a stream's lock, by the number of the stream's file.
+pub(crate) fn of_stream(file: i32) -> Kind {
+    let line = lines("streams").iter().find(|line| line.name.parse() == Ok(file));
+    line.map_or(Kind::Stream, |line| line.kind)
+}
+
+/// Returns whether the C library itself waits, and not a program by its `syscall`.
+pub(crate) fn is_inside(stack: &[Frame]) -> bool {
+    let is_syscall = |frame: &Frame| frame.function == "syscall" && is_of_libc(frame);
+    stack.first().is_some_and(is_of_libc) && !stack.iter().any(is_syscall)
+}
+
 fn is_of_libc(frame: &Frame) -> bool {
     ["libc.so", "libc-", "ld-musl"].iter().any(|start| frame.module.starts_with(start))
+}
+
+/// Leaves out what a C++ function of a template returns.
+fn path(function: &str) -> &str {
+    let (mut depth, end) = (0, function.find('(').unwrap_or(function.len()));
+    let space = function[..end].find(|letter| {
+        depth += i32::from(letter == '<') - i32::from(letter == '>');
+        letter == ' ' && depth == 0
+    });
+    match space {
+        Some(at) if !function[..at].ends_with("operator") => &function[at + 1..],
+        _ => function,
+    }
 }
 
 fn function(frame: &Frame) -> Option<Kind> {
@@ -43,13 +71,14 @@ fn interpreter(frame: &Frame) -> Option<Kind> {
 
 /// Returns the first line of a table with which a name begins.
 fn beginning(table: &str, name: &str) -> Option<&'static Line> {
-    lines(table).iter().find(|one| name.starts_with(one.name))
+    let path = path(name);
+    lines(table).iter().find(|one| path.starts_with(one.name))
 }
 
 /// Returns what a stack waits for where the source has told. A lock may be made of semaphores or
 /// of condition variables, which only the names of its functions say.
-pub(crate) fn kind_of(told: Option<Kind>, stack: &[Frame], is_plain: bool) -> Kind {
-    let named = kind(stack, is_plain);
+pub(crate) fn kind_of(told: Option<Kind>, stack: &[Frame], op: Op) -> Kind {
+    let named = kind(stack, op);
     match told {
         Some(
             Kind::Semaphore | Kind::Condvar | Kind::Mutex | Kind::Futex | Kind::Timer | Kind::Poll,
@@ -115,7 +144,10 @@ pub(crate) fn place(stack: &[Frame]) -> (String, Vec<String>) {
     let own = stack.iter().position(|frame| !is_passing_on(frame) && is_named(frame));
     // Without one, the outermost function that the tables know.
     let known = || stack.iter().rposition(|frame| function(frame).is_some());
-    let outermost = || stack.iter().rposition(is_named);
+    let outermost = || {
+        let of_library = stack.iter().rposition(|frame| is_named(frame) && !is_of_libc(frame));
+        of_library.or_else(|| stack.iter().rposition(is_named))
+    };
     let unnamed = || stack.iter().position(|frame| !is_passing_on(frame));
     let Some(at) = own.or_else(known).or_else(outermost).or_else(unnamed) else {
         return ("?".to_owned(), Vec::new());
@@ -157,7 +189,8 @@ fn short(function: &str) -> String {
         Some((name, hash)) if hash.len() == 16 => name,
         _ => function,
     };
-    without_hash.split('(').next().filter(|name| !name.is_empty()).unwrap_or(function).to_owned()
+    let name = path(without_hash).split('(').next();
+    name.filter(|name| !name.is_empty()).unwrap_or(function).to_owned()
 }
 
 #[cfg(test)]
@@ -181,7 +214,7 @@ mod tests {
     #[test]
     fn each_line_of_the_tables_decides_its_example() {
         let is_kind = |line: &Line, stack: &[Frame]| {
-            assert_eq!(super::kind(stack, false), line.kind, "{}", line.name);
+            assert_eq!(super::kind(stack, Op::Other), line.kind, "{}", line.name);
         };
         for line in lines("parts") {
             let stack = example(line.example);
@@ -201,8 +234,10 @@ mod tests {
             let lost = frame(&format!("{module}.x+0x1"), &format!("{module}.x"));
             let stack = [frame("pthread_cond_timedwait", "libc.so.6"), lost];
             is_kind(line, &stack);
-            assert_eq!(kind_of(Some(Kind::Condvar), &stack[1..], false), line.kind, "{module}");
-            assert_eq!(kind_of(Some(Kind::Semaphore), &stack[1..], false), Kind::Semaphore);
+            assert_eq!(kind_of(Some(Kind::Condvar), &stack[1..], Op::Other), line.kind, "{module}");
+            let team = [Kind::Barrier].contains(&line.kind).then_some(Kind::Barrier);
+            let other = kind_of(Some(Kind::Semaphore), &stack[1..], Op::Other);
+            assert_eq!(other, team.unwrap_or(Kind::Semaphore));
         }
     }
 
@@ -211,24 +246,32 @@ mod tests {
         let libc = |name| frame(name, "libc.so.6");
         let placed = |stack: &[Frame]| place(stack).0;
         let stack = [libc("libc.so.6+0x98d61"), libc("pthread_mutex_lock"), frame("put", "app")];
-        assert_eq!((kind(&stack, false), placed(&stack)), (Kind::Mutex, "put (app.c:7)".into()));
+        assert_eq!(
+            (kind(&stack, Op::Other), placed(&stack)),
+            (Kind::Mutex, "put (app.c:7)".into())
+        );
         let wait = libc("pthread_cond_wait");
         let cpp =
             frame("std::condition_variable::wait(std::unique_lock<std::mutex>&)", "libstdc++.so.6");
         let stack = [libc("x"), wait, cpp, frame("Queue::pop(int)", "app")];
         assert_eq!(
-            (kind(&stack, false), placed(&stack)),
+            (kind(&stack, Op::Other), placed(&stack)),
             (Kind::Condvar, "Queue::pop (app.c:7)".into())
         );
-        assert_eq!(kind(&stack, true), Kind::Retake, "the mutex is taken again");
-        assert_eq!((kind(&[], false), placed(&[])), (Kind::Futex, "?".into()));
+        assert_eq!(kind(&stack, Op::Plain), Kind::Retake, "the mutex is taken again");
+        assert_eq!((kind(&[], Op::Other), placed(&[])), (Kind::Futex, "?".into()));
         let cpp = [
             libc("pthread_rwlock_wrlock"),
             frame("__glibcxx_rwlock_wrlock(pthread_rwlock_t*)", "app"),
             frame("std::unique_lock<std::shared_mutex>::lock()", "app"),
             frame("store(int)", "app"),
         ];
-        assert_eq!((kind(&cpp, false), placed(&cpp)), (Kind::Writer, "store (app.c:7)".into()));
+        assert_eq!((kind(&cpp, Op::Other), placed(&cpp)), (Kind::Writer, "store (app.c:7)".into()));
+        let waits = frame("void std::__detail::__platform_wait<int>(int const*, int)", "app");
+        let acquires = frame("std::counting_semaphore<1l>::acquire()", "app");
+        let cpp = [libc("syscall"), waits, acquires, frame("void query<int>(int)", "app")];
+        let found = (kind(&cpp, Op::Other), placed(&cpp));
+        assert_eq!(found, (Kind::Semaphore, "query<int> (app.c:7)".into()));
         let compares = [
             frame("<i32 as core::cmp::PartialOrd>::lt", "app"),
             frame("<lib::Raw as lock_api::RawRwLock>::lock_exclusive", "app"),
@@ -238,7 +281,7 @@ mod tests {
             frame("std::sys::sync::mutex::futex::Mutex::lock_contended", "app"),
             frame("main::h0123456789abcdef", "app"),
         ];
-        assert_eq!((kind(&rust, false), placed(&rust)), (Kind::Mutex, "main (app.c:7)".into()));
+        assert_eq!((kind(&rust, Op::Other), placed(&rust)), (Kind::Mutex, "main (app.c:7)".into()));
     }
 
     #[test]
@@ -256,18 +299,19 @@ mod tests {
         let server = ["PGSemaphoreLock", "LWLockAcquire", "XLogFlush"];
         let server = server.map(|function| frame(function, "postgres"));
         let told = Some(Kind::Semaphore);
-        assert_eq!(kind_of(told, &server, false), Kind::Mutex);
+        assert_eq!(kind_of(told, &server, Op::Other), Kind::Mutex);
         assert_eq!(place(&server).0, "XLogFlush (postgres)");
-        assert_eq!(kind_of(told, &[frame("take", "app")], false), Kind::Semaphore);
-        assert_eq!(kind_of(None, &server, false), Kind::Mutex);
+        assert_eq!(kind_of(told, &[frame("take", "app")], Op::Other), Kind::Semaphore);
+        assert_eq!(kind_of(None, &server, Op::Other), Kind::Mutex);
     }
 
     #[test]
     fn a_lock_inside_of_the_c_library_is_known() {
         let libc = |name| frame(name, "libc.so.6");
         let stack = [libc("libc.so.6+0x8"), libc("localtime_r"), frame("log_date", "app")];
-        assert_eq!(kind(&stack, true), Kind::Libc);
-        assert_eq!(kind(&stack, false), Kind::Futex, "it may be anything");
+        assert_eq!(kind(&stack, Op::Plain), Kind::Libc);
+        assert_eq!(kind(&stack, Op::Other), Kind::Futex, "it may be anything");
+        assert_eq!(kind(&stack[..1], Op::Lock), Kind::Mutex, "until a time");
         assert_eq!(libcs(&stack), Some("localtime_r".into()));
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::analysis::{Reason, Site};
 use crate::names::kernel::FUTEX;
-use crate::sources::owner;
+use crate::names::word::Op;
 use crate::sources::platform;
 use crate::sources::points::{FUTEX_COMMAND, FUTEX_PRIVATE, STACK_BYTES, WAITS};
 use crate::sources::records::Stack;
@@ -39,8 +39,11 @@ impl Call {
         self.number == libc::SYS_futex && WAITS.iter().any(|wait| u64::from(*wait) == op)
     }
 
-    pub(crate) fn is_plain(&self) -> bool {
-        self.is_futex_wait() && self.arguments[1] & FUTEX_COMMAND == 0
+    fn op(&self) -> Op {
+        match self.is_futex_wait() {
+            true => Op::new(self.arguments[1] & FUTEX_COMMAND, self.arguments[2]),
+            false => Op::Other,
+        }
     }
 
     pub(crate) fn is_shared(&self) -> bool {
@@ -49,7 +52,7 @@ impl Call {
 
     /// Returns whether it may be a wait for a mutex of the GNU C library.
     pub(crate) fn is_mutex(&self) -> bool {
-        owner::is_mutex(self.is_plain(), self.arguments[2])
+        self.op().is_mutex(self.arguments[2])
     }
 
     /// Returns why a thread sleeps in it.
@@ -62,9 +65,10 @@ impl Call {
 
     /// Returns the place of a thread that sleeps in it.
     pub(crate) fn site(&self, tracer: &mut Tracer, (process, thread): (u32, u32)) -> Site {
-        let mut bytes = [0; STACK_BYTES as usize];
+        // Some functions of the C library have a buffer on the stack.
+        let mut bytes = [0; 4 * STACK_BYTES as usize];
         // The end of the stack may be nearer than that.
-        let lengths = [bytes.len(), bytes.len() / 4, bytes.len() / 16];
+        let lengths = [1, 4, 16, 64].map(|part| bytes.len() / part);
         let read = lengths
             .into_iter()
             .map(|length| platform::read_memory(thread, self.stack, &mut bytes[..length]))
@@ -72,9 +76,12 @@ impl Call {
             .unwrap_or(0);
         let (pointer, instruction) = (self.stack, self.code);
         let stack = Stack { frame: 0, pointer, instruction, bytes: &bytes[..read] };
-        let site = tracer.images.site(process, &stack, self.is_plain());
+        let site = tracer.images.site(process, &stack, self.op());
         match self.is_futex_wait() {
-            true => tracer.site_of_join(site, self.arguments[2]),
+            true => {
+                let [lock, _, value] = self.arguments;
+                tracer.site_of_word((process, lock), site, self.op(), value)
+            }
             false => site,
         }
     }

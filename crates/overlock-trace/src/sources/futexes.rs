@@ -10,10 +10,12 @@
 
 use crate::analysis::{SHARED, Site, Wakes, What};
 use crate::names::Kind;
+use crate::names::stacks;
+use crate::names::word::Op;
 use crate::sources::owner;
 use crate::sources::points::{FUTEX_COMMAND, FUTEX_PRIVATE, Layout};
 use crate::sources::records::{Record, Sample};
-use crate::sources::tracer::{Tracer, Waiting};
+use crate::sources::tracer::{MOST_PLACES, Tracer, Waiting};
 
 /// The number of the idle task, which holds no lock.
 const NO_THREAD: u32 = 0;
@@ -23,27 +25,49 @@ impl Tracer {
     pub(crate) fn futex_wait(&mut self, record: &Record<'_>, sample: &Sample<'_>) {
         let (at, thread) = (record.time, record.thread);
         self.ends_wait(at, thread);
-        let is_plain = sample.field(self.layout.futex_op) & FUTEX_COMMAND == 0;
-        let site = sample.stack.map(|stack| self.images.site(record.process, &stack, is_plain));
-        let site = site.unwrap_or(Site(0));
         let value = sample.field(self.layout.futex_value);
-        let site = self.site_of_join(site, value);
-        let is_mutex = owner::is_mutex(is_plain, value);
+        let op = Op::new(sample.field(self.layout.futex_op) & FUTEX_COMMAND, value);
+        let site = sample.stack.map(|stack| self.images.site(record.process, &stack, op));
         let lock = word(sample, &self.layout);
+        let is_mutex = op.is_mutex(value);
+        let site = self.site_of_word((record.process, lock), site.unwrap_or(Site(0)), op, value);
         let is_lock = self.expects(site, lock, value) || is_mutex;
         if is_mutex {
             self.mutexes.insert(thread);
-            self.waits_for_mutex(record.process, lock, thread);
+            // A lock that is handed over expects no value, and is never free.
+            if value != 0 {
+                self.waits_for_mutex(record.process, lock, thread);
+            }
         }
         let place = sample.stack.map_or(0, |stack| stack.instruction);
         self.calls.insert(thread, Waiting { began: at, place, lock, site, is_lock });
         self.event(at, thread, What::Wait { lock, site, is_lock });
     }
 
-    /// A wait whose word has a thread's number is one for its end.
-    pub(crate) fn site_of_join(&mut self, site: Site, value: u64) -> Site {
-        let is_thread = u32::try_from(value).is_ok_and(|id| self.threads.contains_key(&id));
-        if is_thread { self.images.site_of(site, Kind::Join) } else { site }
+    /// What a wait is for may be told by its word: one that has a thread's number is for its end,
+    /// and a stream of the C library knows its lock.
+    pub(crate) fn site_of_word(
+        &mut self,
+        (process, lock): (u32, u64),
+        site: Site,
+        op: Op,
+        value: u64,
+    ) -> Site {
+        if u32::try_from(value).is_ok_and(|id| self.threads.contains_key(&id)) {
+            return self.images.site_of(site, Kind::Join);
+        }
+        let lock = (process, lock & !SHARED);
+        if op != Op::Plain || !op.is_mutex(value) {
+            return site;
+        }
+        let is_new = self.streams.len() < MOST_PLACES && !self.streams.contains_key(&lock);
+        if is_new {
+            self.streams.insert(lock, owner::stream(process, lock.1).map(stacks::of_stream));
+        }
+        match self.streams.get(&lock) {
+            Some(Some(kind)) => self.images.site_of(site, *kind),
+            _ => site,
+        }
     }
 
     /// A thread enters another call.

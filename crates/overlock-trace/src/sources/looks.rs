@@ -9,7 +9,6 @@
 use crate::analysis::{Holder, Look, SHARED, Site, Snapshot, State, What};
 use crate::sources::calls::{self, Call};
 use crate::sources::coarse::Coarse;
-use crate::sources::owner;
 use crate::sources::platform;
 use crate::sources::rings::Rings;
 use crate::sources::tracer::Tracer;
@@ -209,7 +208,7 @@ impl Looks {
             tracer.expects(site, lock, call.arguments[2]);
         }
         let holder = match call.is_mutex() {
-            true => owner::holder(&tracer.threads, thread, lock),
+            true => tracer.holder(thread, lock),
             false => Holder::Unknown,
         };
         Some(Look { state: State::Waiting(lock, site), holder, is_old })

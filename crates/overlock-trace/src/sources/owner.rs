@@ -5,15 +5,8 @@ use crate::analysis::{Holder, SHARED};
 use crate::sources::platform;
 use std::collections::HashMap;
 
-/// The value that a waiter of the C library's mutex expects: locked, with waiters.
-const CONTENDED: u64 = 2;
-/// Where that mutex has its holder, in bytes behind the word that threads wait on.
+/// Where such a mutex has its holder, in bytes behind the word that threads wait on.
 const OWNER: usize = 8;
-
-/// Returns whether a wait may be for such a mutex, by the operation and the value it expects.
-pub(crate) fn is_mutex(is_plain: bool, value: u64) -> bool {
-    is_plain && value == CONTENDED
-}
 
 /// Returns whether such a mutex of a process is free, if its memory can be read.
 pub(crate) fn is_free(process: u32, lock: u64) -> Option<bool> {
@@ -23,16 +16,16 @@ pub(crate) fn is_free(process: u32, lock: u64) -> Option<bool> {
 }
 
 /// Asks a mutex of the GNU C library that a thread waits for for its holder, which is a thread of
-/// the same process unless processes share it.
-pub(crate) fn holder(threads: &HashMap<u32, u32>, waiter: u32, lock: u64) -> Holder {
+/// the same process unless processes share it. Returns the number that it has found, too.
+pub(crate) fn holder(threads: &HashMap<u32, u32>, waiter: u32, lock: u64) -> (Holder, u32) {
     let mut bytes = [0; OWNER + 4];
     if platform::read_memory(waiter, lock & !SHARED, &mut bytes) != bytes.len() {
-        return Holder::Unknown;
+        return (Holder::Unknown, 0);
     }
     let word =
         |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     let owner = word(OWNER);
-    match word(0) {
+    let holder = match word(0) {
         0 => Holder::Nobody,
         _ if threads.contains_key(&owner)
             && (lock & SHARED != 0 || threads.get(&owner) == threads.get(&waiter)) =>
@@ -40,5 +33,47 @@ pub(crate) fn holder(threads: &HashMap<u32, u32>, waiter: u32, lock: u64) -> Hol
             Holder::Thread(owner)
         }
         _ => Holder::Unknown,
+    };
+    (holder, owner)
+}
+
+/// Where a stream of the C library has its number of a file and the address of its lock, in bytes,
+/// and the upper half of its first word.
+const FILE: usize = 0x70;
+const LOCK: usize = 0x88;
+const MAGIC: u32 = 0xfbad;
+/// Where the lock of a stream that the program has opened is, behind the stream.
+const OPENED: u64 = 0xe0;
+
+/// Returns the file of the stream that a word is the lock of, if it is one.
+pub(crate) fn stream(process: u32, lock: u64) -> Option<i32> {
+    let number = |text| u64::from_str_radix(text, 16).ok();
+    let opened = lock.saturating_sub(OPENED);
+    let mut bytes = vec![0; LOCK + 8];
+    if platform::read_memory(process, opened, &mut bytes) == bytes.len()
+        && let Some(file) = file(&bytes, lock)
+    {
+        return Some(file);
     }
+    // Those of its own, the C library has in its data.
+    let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).ok()?;
+    let is_data = |line: &&str| line.contains(" rw-p ") && line.contains("/libc");
+    maps.lines().filter(is_data).find_map(|line| {
+        let (start, end) = line.split(' ').next()?.split_once('-')?;
+        let (start, end) = (number(start)?, number(end)?);
+        let mut bytes = vec![0; usize::try_from(end - start).ok()?.min(MOST_DATA)];
+        let read = platform::read_memory(process, start, &mut bytes);
+        (0..read).step_by(8).find_map(|at| file(bytes.get(at..read)?, lock))
+    })
+}
+
+/// The most bytes of the C library's data that are looked at.
+const MOST_DATA: usize = 1 << 16;
+
+/// Returns the file of a stream, if these are the bytes of one with this lock.
+fn file(bytes: &[u8], lock: u64) -> Option<i32> {
+    let of_lock = u64::from_ne_bytes(bytes.get(LOCK..LOCK + 8)?.try_into().ok()?);
+    let flags = u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?);
+    let file = i32::from_ne_bytes(bytes.get(FILE..FILE + 4)?.try_into().ok()?);
+    (of_lock == lock && flags >> 16 == MAGIC).then_some(file)
 }

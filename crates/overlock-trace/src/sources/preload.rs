@@ -13,6 +13,7 @@ mod unseen;
 
 use crate::analysis::{SHARED, Site, State, Wakes, What};
 use crate::names::Kind;
+use crate::names::word::Op;
 use crate::sources::platform;
 use crate::sources::points::CLOCK_HZ;
 use crate::sources::records::Stack;
@@ -256,7 +257,7 @@ impl Tracer {
         if let Some(OwnStack { frame, pointer, code, bytes }) = stack {
             // A return address belongs to the instruction before it.
             let stack = Stack { frame, pointer, instruction: code.wrapping_sub(1), bytes: &bytes };
-            let site = self.images.site(process, &stack, false);
+            let site = self.images.site(process, &stack, Op::Other);
             if self.told.places.len() > MANY_PLACES {
                 self.told.places.retain(|(thread, _), _| self.threads.contains_key(thread));
             }

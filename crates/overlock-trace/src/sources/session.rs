@@ -317,7 +317,6 @@ impl Session {
             stopped_ns: self.stopped.since_ns(),
             is_by_looks: looks.is_some(),
             is_secret: looks.is_some_and(Looks::are_secret),
-            ..Facts::default()
         };
         let findings = Findings::new(report, tracer, facts);
         let tracer = &self.tracer;

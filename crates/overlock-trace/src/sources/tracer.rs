@@ -6,7 +6,7 @@ use crate::names::Kind;
 use crate::names::images::Images;
 use crate::names::kernel::{FUTEX, Kernel};
 use crate::names::loops::Spins;
-use crate::names::word::Word;
+use crate::names::word::{Op, Word};
 use crate::sources::owner;
 use crate::sources::platform;
 use crate::sources::points::{IN_INTERRUPT, Layout, Point};
@@ -26,7 +26,7 @@ const SOME_EVENTS: usize = 1 << 17;
 pub(crate) const MOST_EVENTS: usize = 1 << 20;
 
 /// How many places of threads' sleeps, and of words, are remembered.
-const MOST_PLACES: usize = 1 << 14;
+pub(crate) const MOST_PLACES: usize = 1 << 14;
 
 /// An event that looks tell of: when, of which thread, and what.
 pub(crate) type Found = (u64, u32, What);
@@ -60,6 +60,10 @@ pub(crate) struct Tracer {
     /// What looks have found out. Its turn comes among the records.
     found: VecDeque<Found>,
     pub(crate) stops: Stops,
+    /// Of words of plain waits, whether they are the lock of a stream.
+    pub(crate) streams: HashMap<(u32, u64), Option<Kind>>,
+    /// Locks whose memory says that a thread has them that is not there any more.
+    pub(crate) orphans: HashSet<(u32, u64)>,
     /// The values that words had where threads were seen to wait for them.
     pub(crate) words: HashMap<(Site, u64), Word>,
     asked: u64,
@@ -103,6 +107,8 @@ impl Tracer {
             hot: VecDeque::new(),
             found: VecDeque::new(),
             stops: Stops::default(),
+            streams: HashMap::new(),
+            orphans: HashSet::new(),
             words: HashMap::new(),
             asked: 0,
             is_looking: layout.is_none(),
@@ -210,13 +216,35 @@ impl Tracer {
         let before = self.last.saturating_sub(ASK_EVERY_NS);
         let waits = self.analysis.waiting_since(before);
         let waits = waits.filter(|(thread, ..)| self.mutexes.contains(thread));
-        let mut found = Vec::new();
-        for (thread, _, lock) in waits.take(MOST_ASKED) {
-            if let Holder::Thread(owner) = owner::holder(&self.threads, thread, lock) {
-                found.push((now, owner, What::Owns { lock }));
-            }
-        }
+        let waits: Vec<_> = waits.take(MOST_ASKED).collect();
+        let owners: Vec<(u32, u64)> = waits
+            .into_iter()
+            .filter_map(|(thread, _, lock)| match self.holder(thread, lock) {
+                Holder::Thread(owner) => Some((owner, lock)),
+                _ => None,
+            })
+            .collect();
+        let found = [false, true].into_iter().flat_map(|is_all| {
+            owners
+                .iter()
+                .map(move |(owner, lock)| (now, *owner, What::Owns { lock: *lock, is_all }))
+        });
         self.finds(found);
+    }
+
+    /// Returns what the memory of a mutex says of its holder.
+    pub(crate) fn holder(&mut self, waiter: u32, lock: u64) -> Holder {
+        let (holder, owner) = owner::holder(&self.threads, waiter, lock);
+        let process = self.threads.get(&waiter).copied().unwrap_or(0);
+        // A process has only the thread that forked, and the locks of all.
+        if holder == Holder::Unknown
+            && lock & SHARED == 0
+            && owner != 0
+            && !std::path::Path::new(&format!("/proc/{process}/task/{owner}")).exists()
+        {
+            self.orphans.insert((process, lock));
+        }
+        holder
     }
 
     /// A thread waits at a site for a word that has a value; returns whether it seems to be a lock.
@@ -368,7 +396,8 @@ impl Tracer {
                 if self.threads.contains_key(&woken) {
                     let is_interrupt = sample.field(self.layout.flags) & IN_INTERRUPT != 0;
                     let site = sample.stack.filter(|_| is_ours && !is_interrupt);
-                    let site = site.map(|stack| self.images.site(record.process, &stack, false));
+                    let site =
+                        site.map(|stack| self.images.site(record.process, &stack, Op::Other));
                     let by = (thread, site.unwrap_or(Site(0)));
                     self.woken(at, woken, (!is_interrupt).then_some(by));
                 }
@@ -381,7 +410,7 @@ impl Tracer {
                     let place = (record.process, stack.instruction);
                     let spins = self.spins.is_loop(&self.images, place, !is_told);
                     let site = match spins {
-                        true => self.images.site(record.process, &stack, false),
+                        true => self.images.site(record.process, &stack, Op::Other),
                         false => Site(0),
                     };
                     self.event(at, thread, What::Sample { site, spins });
@@ -414,7 +443,7 @@ impl Tracer {
             true if why => {
                 let reason = self.kernel.chain(sample.kernel_chain());
                 self.kernel.learns(place, reason);
-                let site = sample.stack.map(|stack| self.images.site(process, &stack, false));
+                let site = sample.stack.map(|stack| self.images.site(process, &stack, Op::Other));
                 let site = site.unwrap_or(Site(0));
                 if self.slept_at.len() < MOST_PLACES {
                     self.slept_at.insert((thread, sample.place), site);

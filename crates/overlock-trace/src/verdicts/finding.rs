@@ -33,6 +33,8 @@ pub struct Finding {
     /// For how long writers waited here while readers took turns, or seem to have done so, in
     /// nanoseconds.
     pub behind_readers_ns: u64,
+    /// Whether the thread that had one of the locks is not there any more.
+    pub is_orphan: bool,
 }
 
 /// Adds what is said of two things, the longest first.
@@ -51,6 +53,12 @@ impl Finding {
     #[must_use]
     pub fn path(&self) -> String {
         std::iter::once(&self.place).chain(&self.callers).cloned().collect::<Vec<_>>().join(" <- ")
+    }
+
+    /// Returns for how long the holders waited for each other.
+    #[must_use]
+    pub fn circle_ns(&self) -> u64 {
+        self.row.links.iter().filter(|(link, _)| link.is_circle()).map(|(_, ns)| ns).sum()
     }
 
     /// Returns findings with those of several processes at one place together, the longest first.
@@ -77,6 +85,7 @@ impl Finding {
         self.locks.extend(&other.locks);
         self.row.merge(&other.row);
         self.behind_readers_ns += other.behind_readers_ns;
+        self.is_orphan |= other.is_orphan;
         add(&mut self.slept_in, &other.slept_in);
         add(&mut self.enders, &other.enders);
     }
@@ -103,8 +112,6 @@ pub struct Facts {
     pub quota: Option<f64>,
     /// How many processors there are.
     pub processors: usize,
-    /// The part of the threads' time in sleeps by futexes that a preloaded library does not see.
-    pub unseen_share: f64,
     /// Whether the system hides in which calls threads sleep.
     pub is_secret: bool,
     /// Whether threads were only looked at, so that the holders of most kinds of locks are not
@@ -159,6 +166,7 @@ pub(super) fn rows(report: &Report, names: &mut Names<'_>) -> Vec<Finding> {
             enders: sorted(enders),
             longest_thread: names.thread(row.longest_thread),
             behind_readers_ns: 0,
+            is_orphan: names.is_orphan(&row.key),
         };
         match groups.get_mut(&key) {
             Some(group) => group.absorb(&finding),

@@ -3,7 +3,7 @@
 
 use super::finding::{self, Facts, Finding, Loop};
 use super::naming::Names;
-use super::verdict::{self, NOTICEABLE, Verdict, share};
+use super::verdict::{self, Verdict, share};
 use crate::analysis::{Report, State, Times};
 use crate::names::Class;
 use crate::sources::tracer::Tracer;
@@ -111,10 +111,11 @@ impl Findings {
         self.report.time.of(State::Unknown) > self.report.time.total() / 2
     }
 
-    /// Returns whether what was not seen may be worth more than what was.
+    /// Returns the place where most time was spent for what may be a lock, or work.
     #[must_use]
-    pub fn misses_all(&self) -> bool {
-        self.verdict.lock_share < NOTICEABLE && self.facts.unseen_share >= NOTICEABLE
+    pub fn open(&self) -> Option<&Finding> {
+        let rows = self.rows.iter().filter(|one| verdict::is_open(one, &self.facts));
+        rows.max_by_key(|one| one.row.waited_ns)
     }
 }
 
@@ -123,6 +124,7 @@ mod tests {
     use super::*;
     use crate::analysis::{Analysis, Limits, Wakes, What};
     use crate::names::Kind;
+    use crate::names::word::Op;
     use crate::sources::points::Layout;
     use crate::sources::records::Stack;
     use crate::verdicts::Cure;
@@ -141,7 +143,7 @@ mod tests {
         tracer.images.exec(process);
         tracer.adopt(0, process, process);
         let stack = Stack { frame: 0, pointer: 0, instruction, bytes: &[] };
-        let site = tracer.images.site(process, &stack, false);
+        let site = tracer.images.site(process, &stack, Op::Other);
         let site = tracer.images.site_of(site, kind);
         tracer.event(0, process, What::Wait { lock: 16, site, is_lock: false });
         tracer.event(0, process, What::Out(State::asleep()));

@@ -4,7 +4,7 @@
 use crate::analysis::{Key, Link, Reason, SHARED, Site, State};
 use crate::names::stacks;
 use crate::names::symbols::{Frame, Symbols};
-use crate::names::word::Word;
+use crate::names::word::{Op, Word};
 use crate::names::{Class, Kind};
 use crate::sources::tracer::Tracer;
 use std::collections::HashMap;
@@ -37,14 +37,14 @@ impl<'a> Names<'a> {
         }
         let stack: Vec<Frame> = self.symbols.stack(&self.tracer.images, site);
         let frames = self.tracer.images.frames(site);
-        let is_plain = frames.is_some_and(|frames| frames.is_plain);
+        let op = frames.map_or(Op::Other, |frames| frames.op);
         let why = reason.map(|reason| self.tracer.kernel.why(reason));
         let told = match why {
             // What the word is for, only the stack tells.
             Some((Kind::Futex, _)) | None => frames.and_then(|frames| frames.kind),
             Some((kind, _)) => Some(kind),
         };
-        let kind = stacks::kind_of(told, &stack, is_plain);
+        let kind = stacks::kind_of(told, &stack, op);
         let what = match (kind, why) {
             (Kind::Libc, _) => {
                 stacks::libcs(&stack).map(|name| format!("{}, in {name}", kind.name()))
@@ -87,6 +87,14 @@ impl<'a> Names<'a> {
         self.tracer.words.get(&(site, lock & !SHARED)).is_some_and(Word::is_like_a_lock)
     }
 
+    /// Returns whether a mutex of the C library was held by a thread that is not there any more.
+    pub(crate) fn is_orphan(&mut self, key: &Key) -> bool {
+        let is_told = self.tracer.images.frames(key.site).is_some_and(|one| one.kind.is_some());
+        self.tracer.orphans.contains(&(key.process, key.lock))
+            && self.of(key.site, None).kind == Kind::Mutex
+            && (is_told || stacks::is_inside(&self.symbols.stack(&self.tracer.images, key.site)))
+    }
+
     /// Returns the name of a thread.
     pub(crate) fn thread(&self, thread: u32) -> String {
         match self.tracer.comms.get(&thread) {
@@ -107,6 +115,7 @@ impl<'a> Names<'a> {
         };
         let end = match link.end {
             State::Asleep(reason, _) => format!("slept: {}", self.tracer.kernel.text(reason)),
+            State::Waiting(..) => "waited for this one in turn".to_owned(),
             state => state.did().to_owned(),
         };
         let named = self.of(site, None);

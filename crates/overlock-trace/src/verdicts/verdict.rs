@@ -25,6 +25,10 @@ pub enum Cure {
     WakeSooner,
     /// All of a crowd are woken, and one of them has something to do: wake one.
     WakeOne,
+    /// Holders wait for each other's locks: all of them in one order.
+    TakeInOrder,
+    /// The thread that had the lock is not there any more: release it first.
+    ReleaseFirst,
     /// Threads are woken while the mutex is held that they need next: unlock first.
     UnlockFirst,
     /// The lock is a runtime's, which the program can only take less often.
@@ -53,6 +57,8 @@ impl Cure {
             Cure::LetWritersPass => "let-writers-pass",
             Cure::WakeSooner => "wake-sooner",
             Cure::WakeOne => "wake-one",
+            Cure::TakeInOrder => "take-in-order",
+            Cure::ReleaseFirst => "release-first",
             Cure::UnlockFirst => "unlock-first",
             Cure::LeaveRuntime => "leave-runtime",
             Cure::StopSpinning => "stop-spinning",
@@ -92,8 +98,10 @@ const TURNS: f64 = 0.25;
 const NOTICEABLE_POLLING: f64 = 0.10;
 /// If this part is for locks, these are what counts.
 const NOTICEABLE_BESIDE: f64 = 0.05;
+/// What is not known of this part may be a lock.
+const NOTICEABLE_OPEN: f64 = 0.10;
 /// A moment, and how many of them are many.
-const SHORT_SLEEP_NS: u64 = 20_000_000;
+const SHORT_SLEEP_NS: u64 = 50_000_000;
 const MANY_SLEEPS: u64 = 100;
 const CROWD: u64 = 100;
 
@@ -158,6 +166,8 @@ impl Verdict {
         let (most, cure) =
             choices.into_iter().max_by(|one, two| one.0.total_cmp(&two.0)).unwrap_or_default();
         let unknown = of(State::Unknown) + unknown_sleep(rows, total);
+        let open = rows.iter().filter(|one| is_open(one, facts)).map(|one| one.row.waited_ns);
+        let open = share(open.sum(), total);
         // Who sleeps while others wait for a lock may hold it, and looks for nothing.
         let polls = polling > NOTICEABLE_POLLING && lock_share < NOTICEABLE_BESIDE;
         match cure {
@@ -166,12 +176,13 @@ impl Verdict {
                 Cure::WakeOne
             }
             _ if most < NOTICEABLE && (unknown > 0.5 || facts.is_secret) => Cure::LookCloser,
-            _ if most < NOTICEABLE && facts.unseen_share >= NOTICEABLE => Cure::LookCloser,
+            _ if most < NOTICEABLE && open > NOTICEABLE_OPEN => Cure::LookCloser,
             _ if polls && most < polling * 0.5 => Cure::StopPolling,
-            _ if most < NOTICEABLE && unknown > wants_to_run.max(self.work_share) => {
-                Cure::LookCloser
-            }
-            _ if most < NOTICEABLE && wants_to_run >= self.work_share => Cure::NothingToDo,
+            _ if most < NOTICEABLE && wants_to_run >= self.work_share => match unknown {
+                NOTICEABLE_OPEN.. => Cure::LookCloser,
+                _ => Cure::NothingToDo,
+            },
+            _ if most < NOTICEABLE && unknown > self.work_share => Cure::LookCloser,
             _ if most < NOTICEABLE => Cure::FindWork,
             Cure::ShortenSection => self.cure_of_locks(rows),
             cure => cure,
@@ -186,6 +197,10 @@ impl Verdict {
         let all: u64 = locks.iter().map(|one| one.row.waited_ns).sum();
         let cure = match worst.kind {
             _ if retaken * 2 > all => Cure::UnlockFirst,
+            _ if worst.circle_ns() * 2 > worst.row.waited_ns => Cure::TakeInOrder,
+            _ if worst.is_orphan && worst.row.holder.largest() == State::Unknown => {
+                Cure::ReleaseFirst
+            }
             kind if kind.is_runtimes() => Cure::LeaveRuntime,
             _ => cure_of(&self.holder),
         };
@@ -205,6 +220,16 @@ fn is_passed_by_readers(worst: &Finding, otherwise: Cure) -> bool {
         _ => worst.row.passed_ns >= worst.row.holder.of(State::Unknown),
     };
     may_be && worst.behind_readers_ns * 2 > worst.row.waited_ns
+}
+
+/// Returns whether a place may be a lock's or one of work, because it is not seen who ends its
+/// waits.
+pub(super) fn is_open(one: &Finding, facts: &Facts) -> bool {
+    let is_looked_at = facts.is_by_looks || one.row.looked.is_some();
+    is_looked_at
+        && one.class == Class::Work
+        && one.kind.names_class().is_none()
+        && facts.hides.is_none()
 }
 
 /// Returns the place where most of a crowd is woken to find nothing to do.

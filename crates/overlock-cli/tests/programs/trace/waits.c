@@ -40,6 +40,23 @@ static void takes(void) { atomic_store(&word, 1); }
 static void lock_mutex(void) { pthread_mutex_lock(&lock); }
 static void unlock_mutex(void) { pthread_mutex_unlock(&lock); }
 PLACE at_mutex(void) { lock_mutex(); unlock_mutex(); }
+PLACE at_timed(void) {
+    pthread_mutex_timedlock(&lock, &(struct timespec){.tv_sec = 1L << 40});
+    unlock_mutex();
+}
+static pthread_mutex_t heir;
+static void makes_heir(void) {
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_INHERIT);
+    pthread_mutex_init(&heir, &attributes);
+}
+static void lock_heir(void) { pthread_mutex_lock(&heir); }
+static void unlock_heir(void) { pthread_mutex_unlock(&heir); }
+PLACE at_heir(void) { lock_heir(); unlock_heir(); }
+static void lock_stdout(void) { flockfile(stdout); }
+static void unlock_stdout(void) { funlockfile(stdout); }
+PLACE at_stdout(void) { puts("{}"); __asm__ volatile(""); }
 PLACE my_lock(void) { pthread_mutex_lock(&lock); __asm__ volatile(""); }
 PLACE at_wrapper(void) { my_lock(); unlock_mutex(); }
 static void lock_to_write(void) { pthread_rwlock_wrlock(&rwlock); }
@@ -166,6 +183,9 @@ static const struct experiment {
     void (*opens)(void), (*begins)(void), (*waits)(void), (*ends)(void), (*closes)(void);
 } all[] = {
     {"mutex", nothing, lock_mutex, at_mutex, unlock_mutex, nothing},
+    {"timed", nothing, lock_mutex, at_timed, unlock_mutex, nothing},
+    {"heir", makes_heir, lock_heir, at_heir, unlock_heir, nothing},
+    {"stdout", nothing, lock_stdout, at_stdout, unlock_stdout, nothing},
     {"wrapper", nothing, lock_mutex, at_wrapper, unlock_mutex, nothing},
     {"reader", nothing, lock_to_write, at_reader, unlock, nothing},
     {"writer", nothing, lock_to_read, at_writer, unlock, nothing},
