@@ -15,7 +15,7 @@
 //! | 20 | `__spins` | whose threads wait for it (`stamp.rs`) |
 //! | 24 | `__list` | recursive, error-checking: the identity of the owning thread, or 0 |
 //! | 32 | `__list` | the waiters outside the lock's queue (`gate.rs`) |
-//! | 36 | `__list` | with the ticket lock: 1 if a thread has taken the word (`word.rs`) |
+//! | 36 | `__list` | with the ticket lock: the last ticket that was served (`word.rs`) |
 //!
 //! Programs read `__owner` and `__count` (Chromium does, and gdb's scripts), so we keep them. Every
 //! initialiser, static or `pthread_mutex_init`, writes the kind and zeros. That is our initial
@@ -35,8 +35,8 @@
 //! * I3: only the owner reads and writes `depth`.
 //! * I4: after the release of the lock word, nothing of the mutex is accessed: it may no longer
 //!   exist.
-//! * I5: a mutex that no thread holds or waits for has the bytes of a new one. Programs compare
-//!   them.
+//! * I5: a mutex that no thread holds or waits for has the bytes of a new one, except where a ticket
+//!   lock counts. Programs compare them.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicU64};

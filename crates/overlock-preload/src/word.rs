@@ -15,8 +15,8 @@
 //!   thread may erase a later holder than it saw, on weakly ordered machines even after it found
 //!   the word free. So an unlock that finds no holder on record looks at the word, too.
 //! * A ticket lock must not be released for a waiter that is served and has not noticed. The thread
-//!   that takes the word records that in the mutex, and a release takes the record. So each
-//!   acquisition is released once. It does not need the holder's record.
+//!   that takes the word records its ticket in the mutex; no other thread changes that, and a
+//!   release ends the turn of this ticket only. It does not need the holder's record.
 //! * Test-and-set has one state without a holder, to which any release leads.
 //!
 //! As under libc, an unlock that comes late releases a mutex that another thread holds by then.
@@ -130,8 +130,8 @@ unsafe fn unlock_any(lock: &TestAndSet<Process, Preload>) -> bool {
     true
 }
 
-/// In `ticket` of a mutex: a thread has taken the word.
-const TAKEN: u32 = 1;
+/// In `ticket` of a mutex: it contains a ticket. Tickets are even.
+const TICKET: u32 = 1;
 
 impl Algorithm for Ticket<Process, Preload> {
     /// A ticket once drawn must be served, so a thread with a deadline draws none and waits at the
@@ -144,24 +144,19 @@ impl Algorithm for Ticket<Process, Preload> {
 
     #[inline(always)]
     unsafe fn release(&self, mutex: &Mutex) -> bool {
-        if mutex.ticket.compare_exchange(TAKEN, 0, Relaxed, Relaxed).is_err() {
-            return false;
-        }
-        // SAFETY: the caller's; only the thread that has the record releases this acquisition.
-        if !unsafe { self.hand_back() } {
-            // SAFETY: likewise.
-            unsafe { self.unlock() };
-        }
-        true
+        let ticket = mutex.ticket.load(Relaxed);
+        // SAFETY: the caller's; the thread that drew this ticket has recorded it itself.
+        ticket & TICKET != 0 && unsafe { self.unlock_ticket(ticket & !TICKET) }
     }
 
     #[inline(always)]
     fn note_taken(&self, mutex: &Mutex) {
-        mutex.ticket.store(TAKEN, Relaxed);
+        // No release changes the ticket served before this has recorded it.
+        mutex.ticket.store(self.served() | TICKET, Relaxed);
     }
 
     fn is_taken_unrecorded(&self, mutex: &Mutex) -> bool {
-        !gate::is_handed_over(mutex) && mutex.ticket.load(Relaxed) == TAKEN
+        !gate::is_handed_over(mutex) && mutex.ticket.load(Relaxed) == self.served() | TICKET
     }
 }
 

@@ -180,6 +180,14 @@ __attribute__((unused)) static int is_overlock(void)
 	       (lock == NULL || strcmp(lock, "none") != 0);
 }
 
+/* Returns whether this runs on Overlock's ticket lock. */
+__attribute__((unused)) static int is_ticket(void)
+{
+	const char *lock = getenv("OVERLOCK_LOCK");
+
+	return is_overlock() && lock != NULL && strcmp(lock, "ticket") == 0;
+}
+
 static void on_watchdog(int number)
 {
 	static const char text[] = "still running\n";

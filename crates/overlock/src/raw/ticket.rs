@@ -47,7 +47,7 @@
 //!
 //! # Invariants
 //!
-//! * I1: only the holder changes the ticket in `head`: in `unlock`, or in `back.rs`.
+//! * I1: `head` changes its ticket only in `unlock`, by the holder.
 //! * I2: a halted waiter entered the table, then set `S`, then saw that `head` was not its ticket;
 //!   so the release that serves its ticket sees `S` (except as in I3) and finds the entry.
 //! * I3: only the holder clears `S` (or overwrites it, I5). Where it clears `S` on purpose, it sets
@@ -82,7 +82,7 @@
 //! | O4 | fence after a release that saw `S` | Acquire | O3 |
 //! | O5 | `head` and-not `S` | Acquire | O3: if this clears a waiter's `S`, the `tail` load that follows sees that waiter's ticket |
 //!
-//! | O6 | `tail` add or CAS that draws a ticket | Acquire | the CAS of `ticket/back.rs` that hands one back (Release): a head from before it is not taken for a later one |
+//! Drawing a ticket is `Relaxed`: it only decides an order, and no data is read through it.
 //!
 //! # Departures
 //!
@@ -128,8 +128,8 @@ use crate::slot::{NodeState, step};
 use crate::spin::Spin;
 use crate::waiters::{self, Key, NAP_NS};
 
-mod back;
 mod gone;
+mod unsure;
 mod width;
 
 pub use width::{Narrow, Wide, Width};
@@ -234,8 +234,7 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
     /// `(t,h,s) -> (t+2,h,s)`: draws the next ticket, `t`.
     fn draw(&self, has_number: bool) -> u32 {
         if Self::ADDS && has_number {
-            // ORDERING: Acquire, O6.
-            return W::bits(self.tail.fetch_add(W::cut(rmw::DRAW), Acquire));
+            return W::bits(self.tail.fetch_add(W::cut(rmw::DRAW), Relaxed));
         }
         let mut nap_ns = NAP_NS;
         loop {
@@ -256,8 +255,7 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
     #[inline]
     fn draw_if_next(&self, ticket: u32) -> bool {
         let (ticket, next) = (W::cut(ticket), W::cut(after(ticket)));
-        // ORDERING: Acquire, O6.
-        self.tail.compare_exchange(ticket, next, Acquire, Relaxed).is_ok()
+        self.tail.compare_exchange(ticket, next, Relaxed, Relaxed).is_ok()
     }
 
     /// Spins for as long as the place in the order justifies. Returns whether `ticket` is served.

@@ -185,8 +185,8 @@ fn releases_that_trust_two_callers_are_found() {
         unsafe { lock.unlock() };
         true
     }
-    found(twice(unsure::QUEUED, release));
-    found(twice(unsure::TICKET, release));
+    found(twice(unsure::QUEUED, |lock, ()| release(lock)));
+    found(twice(unsure::TICKET, |lock, _| release(lock)));
 }
 
 /// `membarrier` does nothing.

@@ -43,9 +43,7 @@ const CAUGHT: &[(&str, Ordering, &str)] = &[
     ("release.rs release_natively fetch_sub", Relaxed, "queued_spin"),
     ("release.rs release update", Relaxed, "hybrid_cheap_again"),
     ("release.rs unlock_if_locked cas", Relaxed, "queued_unsure"),
-    ("back.rs draw_back compare_exchange", Relaxed, "ticket_unsure"),
-    ("ticket.rs draw fetch_add", Relaxed, "ticket_unsure"),
-    ("ticket.rs draw_if_next compare_exchange", Relaxed, "ticket_unsure"),
+    ("unsure.rs unlock_ticket compare_exchange", Relaxed, "ticket_unsure"),
     ("wait.rs come_back swap", Relaxed, "queued_again_spurious"),
     ("refresh.rs begin compare_exchange", Relaxed, "refresh_two"),
     ("refresh.rs begin fence", Relaxed, "refresh_last"),
@@ -171,8 +169,8 @@ fn newcomer() {
 }
 
 #[test]
-fn back() {
-    audit("back.rs");
+fn unsure() {
+    audit("unsure.rs");
 }
 
 #[test]

@@ -52,7 +52,6 @@ const L: Step = Leave(0);
 
 pub(crate) const TWO: Steps<Step> = &[&[E], &[E]];
 const AGAIN: Steps<Step> = &[&[E, E], &[E]];
-pub(crate) const TWICE: Steps<Step> = &[&[E, E], &[E, E]];
 const THREE: Steps<Step> = &[&[E], &[E], &[L]];
 const FIRST: Steps<Step> = &[&[L], &[E], &[E]];
 const BEHIND: Steps<Step> = &[&[E], &[E], &[L, E]];

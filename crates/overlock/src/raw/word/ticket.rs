@@ -27,6 +27,12 @@ impl Head {
         Self(bits)
     }
 
+    /// The bits of the head.
+    #[inline(always)]
+    pub(crate) const fn bits(self) -> u32 {
+        self.0
+    }
+
     /// The ticket served.
     #[inline(always)]
     pub(crate) const fn served(self) -> u32 {
