@@ -47,7 +47,7 @@
 //!
 //! # Invariants
 //!
-//! * I1: `head` changes its ticket only in `unlock`, by the holder.
+//! * I1: `head` changes its ticket only in a release of the ticket that it serves.
 //! * I2: a halted waiter entered the table, then set `S`, then saw that `head` was not its ticket;
 //!   so the release that serves its ticket sees `S` (except as in I3) and finds the entry.
 //! * I3: only the holder clears `S` (or overwrites it, I5). Where it clears `S` on purpose, it sets

@@ -62,6 +62,8 @@ impl NodeState {
     pub(crate) const UNPARKED: Self = Self(9);
     const PARKED: Self = Self(10);
     const TICKET_GIVEN_UP: Self = Self(11);
+    const TICKET_IN_HAND: Self = Self(13);
+    const TICKET_DUE: Self = Self(14);
     /// `queue.rs`: gave up, and is being skipped: its own CPU can't take the place back any more.
     pub(crate) const SKIPPED: Self = Self(12);
     /// A node that its CPU left behind and that no CPU can reach any more.
@@ -97,6 +99,16 @@ impl NodeState {
     /// `ticket.rs`: gave up this ticket; the CPU that would serve it skips it.
     pub(crate) const fn ticket_given_up(ticket: u32) -> Self {
         Self::TICKET_GIVEN_UP.saying(ticket)
+    }
+
+    /// `ticket.rs`: gave up this ticket; a CPU looks whether it is served.
+    pub(crate) const fn ticket_in_hand(ticket: u32) -> Self {
+        Self::TICKET_IN_HAND.saying(ticket)
+    }
+
+    /// `ticket.rs`: gave up this ticket; the CPU that looks whether it is served has to look again.
+    pub(crate) const fn ticket_due(ticket: u32) -> Self {
+        Self::TICKET_DUE.saying(ticket)
     }
 
     /// `park.rs`: halted, or about to, for a word with this second tag. A late kick for another
@@ -196,9 +208,10 @@ mod tests {
     fn no_two_states_share_a_lower_half() {
         type S = NodeState;
         let queue = [S::WAITING, S::HALTED_BEHIND, S::HEAD, S::HEAD_HALTED, S::KICKED, S::SKIPPED];
-        let says = [S::GIVEN_UP, S::KICKING, S::TICKET_GIVEN_UP, S::PARKED];
+        let tickets = [S::TICKET_GIVEN_UP, S::TICKET_IN_HAND, S::TICKET_DUE];
+        let says = [S::GIVEN_UP, S::KICKING, S::PARKED];
         let others = [S::TICKET_RUNNING, S::TICKET_HALTED, S::UNPARKED];
-        let all = || queue.into_iter().chain(says).chain(others);
+        let all = || queue.into_iter().chain(says).chain(tickets).chain(others);
         for (i, one) in all().enumerate() {
             assert!(one.0 < 1 << SAYS_SHIFT && !S::RELEASED.is(one));
             assert!(one.saying(0xffff).is(one));

@@ -3,9 +3,9 @@
 //! of a wait.
 //!
 //! A ticket can't be handed back. So the node of a waiter that was thrown out stays in the table
-//! with the state `TICKET_GIVEN_UP`, and one of two CPUs takes it from there by a CAS: the one
-//! that serves the ticket, which releases it at once, or the waiter's own, if the ticket has been
-//! served meanwhile without a look at the table.
+//! with the state `GIVEN_UP`, and one of two CPUs takes it from there by a CAS: the one that serves
+//! the ticket, which releases it at once, or the waiter's own, if the ticket has been served
+//! meanwhile without a look at the table.
 //!
 //! ```text
 //!   own CPU                            release of the ticket before
@@ -17,17 +17,28 @@
 //!
 //! A and B are read-modify-writes of one word. If A comes first, B sees `S` and finds the entry. If
 //! B comes first, A finds the ticket served.
+//!
+//! A third CPU can come: one that released an equal ticket before the tickets went round, and lost
+//! its processor before it looked into the table. The lock may be gone while it looks, but not
+//! while the ticket is out. So whoever finds the entry takes it in hand, and then looks whether the
+//! ticket is served. If not, it puts the entry back, and must look again if another CPU has asked
+//! meanwhile:
+//!
+//! ```text
+//!   GIVEN_UP -> IN_HAND    served? release : IN_HAND -> GIVEN_UP
+//!   IN_HAND -> DUE         another CPU asks, and leaves it to the first
+//!   DUE -> IN_HAND         the first looks again
+//! ```
 
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use super::{Slow, Ticket, Width};
 use crate::atomic::Atomic;
 use crate::counters::Class;
 use crate::entered::Entered;
 use crate::platform::Platform;
-use crate::raw::RawLock;
 use crate::raw::word::ticket::{Head, after, rmw};
-use crate::slot::{Care, NodeId, NodeState, step};
+use crate::slot::{Care, NodeId, NodeState, State, step};
 use crate::waiters::{self, Key};
 
 impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
@@ -73,45 +84,142 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
             Slow::Set => entered.leave_given_up(),
             Slow::Unsure => return false,
             Slow::Served => {
-                let own = state.compare_exchange(
-                    NodeState::ticket_given_up(ticket),
-                    NodeState::TICKET_RUNNING,
-                    Relaxed,
-                );
-                if own.is_err() {
-                    // The CPU that served the ticket skips it.
-                    entered.leave_given_up();
-                    return true;
+                entered.leave_given_up();
+                if let Some(head) = Self::skip(self, id, ticket).filter(|head| head.has_halted()) {
+                    Self::kick(self, head);
                 }
-                waiters::remove::<P>(key, id);
-                drop(entered);
-                // SAFETY: the ticket is served, and no other CPU skips it.
-                unsafe { self.unlock() };
             }
         }
         true
     }
 
-    /// `(t,h,s) -> (t,h+2,s)`: releases the ticket that `lock` serves, if it was given up by
-    /// `waiter`. Returns the head before.
+    /// `(t,h,s) -> (t,h+2,s)`: releases `ticket` if `lock` serves it and `waiter` gave it up.
+    /// Returns the head before.
     pub(super) fn skip(lock: *const Self, waiter: NodeId, ticket: u32) -> Option<Head> {
         let node = waiter.node::<P>();
-        if node.state.load(Relaxed) != NodeState::ticket_given_up(ticket) || !node.is_for(lock) {
+        if !node.is_for(lock) {
             return None;
         }
-        // ORDERING: Acquire, for the node: this CPU is the last to reach it.
-        node.state
-            .compare_exchange(
-                NodeState::ticket_given_up(ticket),
-                NodeState::TICKET_RUNNING,
-                Acquire,
-            )
-            .ok()?;
+        let is_served = || {
+            // The node may be for another lock since.
+            // SAFETY: the ticket is out while this CPU has it in hand, so the lock is alive (I6).
+            node.is_for(lock) && unsafe { &*lock }.look().served() == ticket
+        };
+        if !take_in_hand(&node.state, ticket, is_served) {
+            return None;
+        }
         waiters::remove::<P>(Key::new(lock, ticket), waiter);
         node.release();
         // SAFETY: the ticket is out, so the lock is alive (I6).
         let lock = unsafe { &*lock };
         // ORDERING: Release, O2.
         Some(Head::new(W::bits(lock.head.fetch_add(W::cut(rmw::RELEASE), Release))))
+    }
+}
+
+/// Returns whether the caller is the one that has to release a ticket which was given up. If the
+/// ticket is not served yet, the state is as before, and the CPU that serves it asks again.
+fn take_in_hand<A: Atomic<u32>>(
+    state: &State<A>,
+    ticket: u32,
+    mut is_served: impl FnMut() -> bool,
+) -> bool {
+    let given_up = NodeState::ticket_given_up(ticket);
+    let in_hand = NodeState::ticket_in_hand(ticket);
+    let due = NodeState::ticket_due(ticket);
+    loop {
+        let seen = state.load(Relaxed);
+        let to = if seen == given_up { in_hand } else { due };
+        if ![given_up, in_hand, due].contains(&seen) {
+            return false;
+        }
+        // ORDERING: Acquire, for the node. Release → the Acquire of the CPU that looks again: it
+        // sees the ticket served.
+        if state.compare_exchange(seen, to, AcqRel).is_ok() {
+            if to == due {
+                return false;
+            }
+            break;
+        }
+    }
+    while !is_served() {
+        // ORDERING: Release → the Acquire of the next CPU that takes it in hand.
+        let is_back = state.compare_exchange(in_hand, given_up, Release).is_ok();
+        // ORDERING: Acquire ← the Release of the CPU that found it in hand. None has where a signal
+        // handler forked here: the child's copy of the node is free.
+        if is_back || state.compare_exchange(due, in_hand, Acquire).is_err() {
+            return false;
+        }
+    }
+    true
+}
+
+#[cfg(all(test, feature = "threads"))]
+mod tests {
+    use core::sync::atomic::AtomicU32;
+
+    use crate::RawLock;
+    use crate::platform::Threads;
+    use crate::raw::ticket::gone::*;
+    use crate::slot::Slot;
+
+    type Lock = Ticket<Threads>;
+
+    fn give_up(lock: &Lock, ticket: u32) -> NodeId {
+        let entered = Entered::<Threads>::new().unwrap();
+        entered.trace(lock, Lock::CARE);
+        let id = entered.id();
+        core::mem::forget(entered);
+        assert!(lock.give_ticket_up(ticket, id));
+        id
+    }
+
+    /// A release lost its CPU before it kicked, until the tickets have gone round.
+    #[test]
+    fn a_late_kick_skips_no_ticket_before_its_turn() {
+        let lock = Lock::new();
+        lock.lock();
+        let (first, second) = (lock.draw(true), lock.draw(true));
+        let waiter = give_up(&lock, second);
+        Lock::kick(&raw const lock, Head::new(first));
+        assert_eq!(lock.served(), 0);
+        // SAFETY: held; then the first waiter's, which lets the second be skipped.
+        unsafe {
+            lock.unlock();
+            assert_eq!(lock.served(), first);
+            lock.unlock();
+        }
+        assert!(!lock.is_locked());
+        assert_eq!(waiter.node::<Threads>().state.load(Relaxed), NodeState::RELEASED);
+        // Its turn is over, and served to nobody when it is given up.
+        lock.lock();
+        let third = lock.draw(true);
+        // SAFETY: held.
+        unsafe { lock.unlock() };
+        give_up(&lock, third);
+        assert!(!lock.is_locked());
+    }
+
+    /// The release that serves the ticket comes while a late kick has it in hand.
+    #[test]
+    fn a_ticket_that_is_served_while_it_is_in_hand_is_skipped() {
+        for locks_behind in [false, true] {
+            let slot = Slot::<AtomicU32>::new();
+            let state = &slot.node(0).state;
+            state.store(NodeState::ticket_given_up(2), Relaxed);
+            let mut looks = 0;
+            let skips = take_in_hand(state, 2, || {
+                looks += 1;
+                if looks == 1 && locks_behind {
+                    assert!(!take_in_hand(state, 2, || unreachable!("another has it in hand")));
+                    assert!(!take_in_hand(state, 2, || unreachable!("and looks again")));
+                }
+                looks == 2
+            });
+            assert_eq!((skips, looks), (locks_behind, if locks_behind { 2 } else { 1 }));
+            // Where it was not served, the next release finds it.
+            assert!(skips || take_in_hand(state, 2, || true));
+            assert!(!take_in_hand(state, 4, || true));
+        }
     }
 }
