@@ -35,8 +35,8 @@
 //! * I3: only the owner reads and writes `depth`.
 //! * I4: after the release of the lock word, nothing of the mutex is accessed: it may no longer
 //!   exist.
-//! * I5: a mutex that no thread holds or waits for has the bytes of a new one, except where a ticket
-//!   lock counts. Programs compare them.
+//! * I5: a mutex that no thread holds or waits for has the bytes of a new one, except where a
+//!   ticket lock counts. Programs compare them.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicU64};
