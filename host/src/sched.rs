@@ -19,14 +19,18 @@ use std::time::{Duration, Instant};
 use threads::Source;
 
 const USAGE: &str = "overlock host run --policy NAME (--cgroup FOLDER | --pids ID,ID...) \
-    [--seconds N] [--page PATH] [--check] [--json] [--slice-us N]\n\
+    [--seconds N] [--page PATH] [--check] [--json] [--slice-us N] [--grace-us N]\n\
     The threads of these processes get the policy; all others stay with the kernel's own class.\n\
     Policies: none, yield, skip-spinners, spin-count, load-gate, ipi-first, pv-hint.\n\
-    --page puts the page of docs/host.md at PATH, in a BPF file system; --check compares every\n\
-    decision with the library's. Ctrl-C takes the scheduler away.";
+    --page puts the page of docs/host.md at PATH, in a BPF file system; --grace-us\n\
+    is by how much a holder's slice is extended, once; --check compares every decision with the\n\
+    library's. Ctrl-C takes the scheduler away.";
 
 /// A slice, if nothing else is asked for: one tick of a kernel with 250 a second.
 const SLICE_US: u64 = 4000;
+
+/// By how much a holder's slice is extended: less than a tick, so the next one ends it.
+const GRACE_US: u64 = 1000;
 
 /// Where the kernel says whether a scheduler is loaded.
 const STATE: &str = "/sys/kernel/sched_ext/state";
@@ -42,6 +46,7 @@ pub(crate) struct Options {
     check: bool,
     json: bool,
     slice_us: u64,
+    grace_us: u64,
     /// To test the kernel's watchdog: threads wait for ever.
     stalls: bool,
     /// How many threads there were at the start.
@@ -51,21 +56,19 @@ pub(crate) struct Options {
 impl Options {
     fn parse(words: &[String]) -> Result<Option<Self>> {
         let (mut policy, mut source) = (None, None);
-        let (mut seconds, mut page, mut slice_us) = (None, None, SLICE_US);
+        let (mut seconds, mut page) = (None, None);
+        let (mut slice_us, mut grace_us) = (SLICE_US, GRACE_US);
         let (mut check, mut json, mut stalls) = (false, false, false);
         let mut words = Words::new(words, USAGE);
         while let Some(word) = words.next() {
             match word {
-                "--policy" => {
-                    let name: String = words.value(word)?;
-                    let number = POLICIES.iter().position(|of| *of == name);
-                    policy = Some(number.with_context(|| format!("no policy {name}\n{USAGE}"))?);
-                }
+                "--policy" => policy = Some(abi::number(&words.value::<String>(word)?)?),
                 "--cgroup" => source = Some(Source::Cgroup(words.value(word)?)),
                 "--pids" => source = Some(Source::Processes(words.numbers(word)?)),
                 "--seconds" => seconds = Some(words.value(word)?),
                 "--page" => page = Some(words.value(word)?),
                 "--slice-us" => slice_us = words.value(word)?,
+                "--grace-us" => grace_us = words.value(word)?,
                 "--check" => check = true,
                 "--json" => json = true,
                 "--stall-for-a-test" => stalls = true,
@@ -73,10 +76,22 @@ impl Options {
                 _ => return words.unknown(word),
             }
         }
-        let policy = policy.with_context(|| format!("run wants --policy\n{USAGE}"))? as u32;
+        let policy = policy.with_context(|| format!("run wants --policy\n{USAGE}"))?;
         let source = source.with_context(|| format!("run wants --cgroup or --pids\n{USAGE}"))?;
         ensure!((100..=100_000).contains(&slice_us), "a slice has 100 to 100000 microseconds");
-        Ok(Some(Self { policy, source, seconds, page, check, json, slice_us, stalls, threads: 0 }))
+        ensure!(grace_us <= 50_000, "an extension has 0 to 50000 microseconds");
+        Ok(Some(Self {
+            policy,
+            source,
+            seconds,
+            page,
+            check,
+            json,
+            slice_us,
+            grace_us,
+            stalls,
+            threads: 0,
+        }))
     }
 }
 

@@ -38,6 +38,33 @@ say died
 overlock-host run --policy pv-hint --pids $load >/tmp/first 2>/dev/null & first=$!
 while [ "$(state)" != enabled ]; do sleep 0.1; done
 kill -9 $load; wait $first; cat /tmp/first; state
+# How often a holder lost its processor to another of its threads, as the kernel's recording and the program's own marks
+# have it: before it had run for so long, and later.
+holders() { # extension, section, so long, us
+  cd /sys/kernel/tracing; echo 8192 >buffer_size_kb; echo >trace; echo 1 >events/sched/sched_switch/enable
+  mkdir /sys/fs/cgroup/held; sleep 100000 & other=$!
+  echo $other >/sys/fs/cgroup/held/cgroup.procs
+  overlock-host run --policy none --grace-us $1 --cgroup /sys/fs/cgroup/held --page /sys/fs/bpf/page >/tmp/first 2>&1 & first=$!
+  while [ "$(state)" != enabled ]; do sleep 0.1; done
+  sh -c "echo \$\$ >/sys/fs/cgroup/held/cgroup.procs
+    exec overlock-host load --ms 2000 --cs-us $2 --ncs-us 200 --mark --page /sys/fs/bpf/page" >/dev/null
+  echo 0 >events/sched/sched_switch/enable; cd /tmp
+  kill -9 $other; wait $other; rmdir /sys/fs/cgroup/held; wait $first
+  awk -v least=$3 '
+    { pid = $1; sub(/.*-/, "", pid); at = $4 * 1000000 }
+    /tracing_mark_write: overlock: holds/ { holds[pid] = 1; ours[pid] = 1 }
+    /tracing_mark_write: overlock: frees/ { holds[pid] = 0 }
+    / sched_switch: / {
+      for (i = 5; i <= NF; i++) { split($i, word, "="); of[word[1]] = word[2] }
+      out = of["prev_pid"]; into = of["next_pid"]
+      if (holds[out] && of["prev_state"] ~ /^R/ && ours[into] && out in since) n[at - since[out] >= least]++
+      since[into] = at
+    }
+    END { print "holders taken early", n[0] + 0, "late", n[1] + 0 }' /sys/kernel/tracing/trace
+}
+say extended; holders 40000 200 24000
+say not-extended; holders 0 200 24000
+say longer-than-extended; holders 10000 60000 9000
 say no-sched-ext; mount -t tmpfs none /sys/kernel/sched_ext; overlock-host run --policy none --pids 1
 say no-btf; mount -t tmpfs none /sys/kernel/btf; overlock-host run --policy none --pids 1
 say end

@@ -71,6 +71,16 @@ fn the_scheduler_decides_as_the_oracle_and_ends_well_however_it_ends() {
         assert!(part(&said, heading).contains(wanted), "{heading}: {}", part(&said, heading));
     }
     cgroup_and_page(part(&said, "cgroup"));
+    let holders = |heading| {
+        let (_, counts) = part(&said, heading).rsplit_once("taken early ").expect(heading);
+        let mut counts = counts.split(" late ").map(|n| n.trim().parse::<u64>().unwrap());
+        (counts.next().unwrap(), counts.next().unwrap())
+    };
+    // The sections are shorter than the extension of 40 ms, then without one, then longer.
+    assert_eq!(holders("extended").0, 0, "{}", part(&said, "extended"));
+    assert!(holders("not-extended").0 > 0, "the recording shows no holder that was preempted");
+    let (early, late) = holders("longer-than-extended");
+    assert!(early == 0 && late > 0, "an extension of 10 ms has an end: {early}, {late}");
 }
 
 /// A cgroup that goes away, and the page: what a program says of its lock is heard, a holder's

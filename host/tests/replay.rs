@@ -150,7 +150,15 @@ fn wrong_words_are_named_with_the_right_ones() {
     for (words, wanted) in [
         (vec!["fly"], "there is no verb fly"),
         (vec!["run"], "run wants --policy"),
-        (vec!["run", "--policy", "best"], "no policy best"),
+        (vec!["run", "--policy", "best"], "there is no policy best; the scheduler has none, yield"),
+        (
+            vec!["run", "--policy", "linux"],
+            "the policy linux is in the library, but not in the scheduler",
+        ),
+        (
+            vec!["run", "--policy", "none", "--pids", "1", "--grace-us", "60000"],
+            "an extension has 0 to",
+        ),
         (vec!["run", "--policy", "none"], "run wants --cgroup or --pids"),
         (vec!["run", "--policy", "none", "--pids", "x"], "--pids wants numbers"),
         (vec!["run", "--seconds", "soon"], "--seconds can't be soon"),

@@ -63,6 +63,7 @@ struct Task {
     woken: bool,
     begun: bool,
     spinning: bool,
+    in_user: bool,
     /// When it last left a pCPU.
     left_at: u64,
     /// From when and until when it is in the host, although it has a pCPU.
@@ -201,6 +202,7 @@ impl OtherScheduler for Cfs {
             }
             Event::Answered { vcpu } => self.policy.notice(Nanos(now), Notice::Answered(vcpu)),
             Event::Timer { pcpu } => self.timer(pcpu.0, actions),
+            Event::InUser { vcpu } => self.tasks[vcpu.index()].in_user = true,
             Event::CriticalSection { .. } | Event::Plugged { .. } => {}
         }
     }
@@ -247,6 +249,7 @@ impl Cfs {
             woken: false,
             begun: false,
             spinning: false,
+            in_user: false,
             left_at: 0,
             in_host: (0, 0),
         };
@@ -419,7 +422,7 @@ impl Cfs {
             match candidate {
                 _ if spins => Candidate { unfit: Some(Skipped::Spinning), ..candidate },
                 _ if runs && self.is_in_the_host(vcpu) && !failed.contains(&vcpu) => {
-                    Candidate { unfit: None, spinning: true }
+                    Candidate { unfit: None, spinning: true, in_user: false }
                 }
                 _ => candidate,
             }
@@ -463,7 +466,7 @@ impl Cfs {
             Standing::Running(_) => Some(Skipped::Running),
             Standing::Queued(_) => None,
         };
-        Candidate { unfit, spinning: task.spinning }
+        Candidate { unfit, spinning: task.spinning, in_user: task.in_user }
     }
 
     /// Whether `vcpu`, which runs, is in the host.

@@ -35,7 +35,7 @@
 
 mod check;
 mod definition;
-mod host;
+pub(crate) mod host;
 mod plan;
 mod random;
 mod read;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Config;
 use crate::experiment::Host;
+use crate::experiment::host::is_default;
 use crate::workload::Profile;
 use overlock_results::locks::{Build, LOCKS, Lock};
 use overlock_results::units::{Nanos, three};
@@ -30,10 +31,6 @@ pub struct Shape {
     /// How many busy processes run beside.
     #[serde(default, skip_serializing_if = "is_default")]
     pub beside: u32,
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 impl Default for Shape {
@@ -164,6 +161,7 @@ impl Job {
             duration: Duration::from_secs_f64(self.host.seconds),
             guest_vcpus: self.host.guest_vcpus,
             scheduler: self.host.scheduler,
+            hidden_ipis: self.host.hidden_ipis,
             slice: span(self.host.slice_ns),
             critical: span(self.host.grace_ns),
             policy: &self.policy,

@@ -8,7 +8,7 @@
 use super::line::Lock;
 use super::score::{Choice, Score};
 use overlock_vcpu::host::sched::yield_to::{
-    Candidate, IpiFirst, Notice, Policy, SkipSpinners, Skipped, Trace, Verdict, View, by_name,
+    Candidate, Notice, Policy, Skipped, Trace, Verdict, View, by_name,
 };
 use overlock_vcpu::host::sched::{Spin, SpinHint};
 use overlock_vcpu::host::{Nanos, Vcpu};
@@ -57,20 +57,12 @@ pub(crate) struct Stage {
 pub(crate) const POLICIES: [&str; 7] =
     ["yield", "round-robin", "skip-spinners", "spin-count", "load-gate", "ipi-first", "pv-hint"];
 
-/// The policy with this name, for so many threads.
-pub(crate) fn policy(name: &str, threads: u32) -> Option<Box<dyn Policy + Send>> {
-    match name {
-        "ipi-first" => Some(Box::new(IpiFirst::new(threads, SkipSpinners::new(threads)))),
-        _ => by_name(name, threads),
-    }
-}
-
 impl Stage {
     pub(crate) fn new(threads: usize, pcpus: u32) -> Self {
         let member =
             Member { standing: Standing::Unknown, spinning: false, spins: None, waits: None };
         let subjects = POLICIES.iter().filter_map(|name| {
-            Some(Subject { policy: policy(name, threads as u32)?, score: Score::new(name) })
+            Some(Subject { policy: by_name(name, threads as u32)?, score: Score::new(name) })
         });
         Self {
             members: vec![member; threads],
@@ -202,7 +194,10 @@ impl Stage {
         };
         let candidates: Vec<Candidate> = (0..)
             .zip(&self.members)
-            .map(|(other, of)| Candidate { unfit: unfit((other, of)), spinning: of.spinning })
+            .map(|(other, of)| {
+                let spinning = of.spinning;
+                Candidate { unfit: unfit((other, of)), spinning, ..Candidate::default() }
+            })
             .collect();
         let view = View::new(at, self.pcpus, &candidates);
         let waits = self.members[place as usize].waits.as_ref();

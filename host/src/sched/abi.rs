@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the scheduler shares with its loader: `bpf/abi.h`, in Rust.
 
-use overlock_vcpu::host::sched::yield_to::{Chosen, Missed, Skipped};
+use anyhow::{Result, bail};
+use overlock_vcpu::host::sched::yield_to::{Chosen, Missed, NAMES, Skipped};
 
 /// Threads of a group, and processes.
 pub(crate) const SLOTS: usize = 64;
@@ -9,6 +10,20 @@ pub(crate) const SLOTS: usize = 64;
 /// The policies that the scheduler has, by their numbers.
 pub(crate) const POLICIES: [&str; 7] =
     ["none", "yield", "skip-spinners", "spin-count", "load-gate", "ipi-first", "pv-hint"];
+
+/// The number of the policy with this name, or why there is none.
+pub(crate) fn number(name: &str) -> Result<u32> {
+    let known = POLICIES.join(", ");
+    match POLICIES.iter().position(|of| *of == name) {
+        Some(number) => Ok(number as u32),
+        None if NAMES.contains(&name) => {
+            bail!(
+                "the policy {name} is in the library, but not in the scheduler, which has {known}"
+            )
+        }
+        None => bail!("there is no policy {name}; the scheduler has {known}"),
+    }
+}
 
 /// `struct settings`.
 #[repr(C)]

@@ -2,7 +2,7 @@
 //! `compare`: one load under the kernel's own class and under each policy, with and without the
 //! page, in rounds whose order is shuffled; a table of medians with their ranges.
 
-use super::abi::POLICIES;
+use super::abi::{POLICIES, number};
 use super::loaded::Loaded;
 use super::threads::{STOP, Source, start_in, stop_at_signals};
 use super::{Checked, Options, look};
@@ -73,7 +73,10 @@ impl Plan {
                 "--copies" => plan.copies = words.value(word)?,
                 "--vcpus" => plan.vcpus = words.value(word)?,
                 "--seed" => plan.seed = words.value(word)?,
-                "--policies" => plan.policies = named(&words.value::<String>(word)?)?,
+                "--policies" => {
+                    let list: String = words.value(word)?;
+                    plan.policies = list.split(',').map(number).collect::<Result<_>>()?;
+                }
                 "--check" => plan.check = true,
                 "--json" => plan.json = true,
                 "--help" | "-h" => return Ok(None),
@@ -139,6 +142,7 @@ impl Plan {
             check: self.check,
             json: false,
             slice_us: super::SLICE_US,
+            grace_us: super::GRACE_US,
             stalls: false,
             threads: self.vcpus,
         };
@@ -159,14 +163,6 @@ impl Plan {
         let checked = self.check.then(|| loaded.check(&options, &tally, counts));
         Ok((measured(children)?, checked))
     }
-}
-
-fn named(list: &str) -> Result<Vec<u32>> {
-    let number = |name: &str| {
-        let at = POLICIES.iter().position(|of| *of == name);
-        at.map(|at| at as u32).with_context(|| format!("there is no policy {name}"))
-    };
-    list.split(',').map(number).collect()
 }
 
 /// What the programs print in the end, taken together.

@@ -43,8 +43,7 @@ impl Loaded {
         let settings = Settings {
             slice_ns,
             lead_ns: 2 * slice_ns,
-            // Shorter than a tick, so the next tick ends it.
-            grace_ns: 1_000_000,
+            grace_ns: options.grace_us * 1000,
             policy: options.policy,
             cap: cap(options.threads),
             has_page: options.page.is_some().into(),

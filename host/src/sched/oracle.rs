@@ -3,8 +3,7 @@
 
 use super::abi::{Event, IPI, POLICIES, RUNS, SLOTS, SPIN, Tally, WORKED};
 use overlock_vcpu::host::sched::yield_to::{
-    Candidate, IpiFirst, LoadGate, Notice, PlainYield, Policy, PvHint, SkipSpinners, Skipped,
-    SpinCount, Stay, Trace, Verdict, View,
+    Candidate, Notice, Policy, Skipped, SpinCount, Trace, Verdict, View, by_name,
 };
 use overlock_vcpu::host::sched::{Spin, SpinHint};
 use overlock_vcpu::host::{Nanos, Vcpu};
@@ -13,16 +12,10 @@ use std::collections::BTreeMap;
 /// The policy with this number, as the scheduler has it.
 pub(crate) fn policy(number: u32, cap: u32) -> Option<Box<dyn Policy + Send>> {
     let vcpus = SLOTS as u32;
-    let base = SkipSpinners::new(vcpus);
-    Some(match *POLICIES.get(number as usize)? {
-        "none" => Box::new(Stay),
-        "yield" => Box::new(PlainYield),
-        "skip-spinners" => Box::new(base),
-        "spin-count" => Box::new(SpinCount::with_cap(vcpus, cap)),
-        "load-gate" => Box::new(LoadGate::new(base)),
-        "ipi-first" => Box::new(IpiFirst::new(vcpus, base)),
-        _ => Box::new(PvHint::new(vcpus, IpiFirst::new(vcpus, base))),
-    })
+    match *POLICIES.get(number as usize)? {
+        "spin-count" => Some(Box::new(SpinCount::with_cap(vcpus, cap))),
+        name => by_name(name, vcpus),
+    }
 }
 
 /// An answer as the scheduler writes it: a kind, a reason, a slot.
@@ -52,7 +45,10 @@ fn spin(policy: &mut dyn Policy, event: &Event, tally: &mut Tally) -> Answer {
         _ if has(event.ahead, slot) => Some(Skipped::AheadOfShare),
         _ => None,
     };
-    let candidate = |slot| Candidate { unfit: unfit(slot), spinning: has(event.spinning, slot) };
+    let candidate = |slot| {
+        let spinning = has(event.spinning, slot);
+        Candidate { unfit: unfit(slot), spinning, ..Candidate::default() }
+    };
     let candidates: Vec<Candidate> = (0..event.slots).map(candidate).collect();
     let view = View::new(Nanos(event.at), event.pcpus.into(), &candidates);
     let named = |plus_one: u8| plus_one.checked_sub(1).map(|slot| Vcpu(slot.into()));

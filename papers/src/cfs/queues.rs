@@ -132,7 +132,7 @@ impl Cfs {
         self.account(vcpu);
         let task = &mut self.tasks[vcpu as usize];
         (task.standing, task.home) = (Standing::Running(Pcpu(pcpu)), pcpu);
-        (task.woken, task.spinning) = (false, false);
+        (task.woken, task.spinning, task.in_user) = (false, false, false);
         self.policy.notice(Nanos(self.now), Notice::Runs(Vcpu(vcpu)));
         let until = Nanos(self.queues[pcpu as usize].tick_at);
         actions.push(Action::Run { vcpu: Vcpu(vcpu), pcpu: Pcpu(pcpu), until });

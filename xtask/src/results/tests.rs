@@ -35,6 +35,19 @@ fn each_place_gets_its_table_and_the_rest_stays() {
 }
 
 #[test]
+fn policies_are_compared_with_linux_seed_by_seed() {
+    let point = |policy: &str, rates: &[u32]| {
+        let samples = rates.iter().map(|rate| json!({"ops_per_s": rate})).collect::<Vec<_>>();
+        json!({"kind": "point", "policy": policy, "cpus": 8, "samples": samples})
+    };
+    let rows = vec![point("linux", &[10, 20, 40]), point("ipi-first", &[20, 20, 20])];
+    let row = "| load | 8 | linux, other seeds<br>ipi-first \
+               | 2.000 (0.250..2.000)<br>1.000 (0.500..2.000) |\n";
+    let said = policies(&[Kept("load".into(), rows), Kept("other".into(), Vec::new())]);
+    assert!(said.ends_with(row), "{said}");
+}
+
+#[test]
 fn rows_that_say_the_same_are_merged() {
     let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
     let rows = [row(["a", "1", "x"]), row(["b", "2", "x"]), row(["a", "3", "x"])];

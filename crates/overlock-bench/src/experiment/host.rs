@@ -14,10 +14,14 @@ pub struct Host {
     /// How many vCPUs may run at a time; 0 means as many as the world has by default.
     pub pcpus: u32,
     /// How many vCPUs make a guest of their own, in a simulation; 0 means all.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub guest_vcpus: u32,
-    #[serde(skip_serializing_if = "is_ours")]
+    #[serde(skip_serializing_if = "is_default")]
     pub scheduler: HostScheduler,
+    /// Whether interrupts between simulated vCPUs take no exit, so that the host does not know
+    /// their senders.
+    #[serde(skip_serializing_if = "is_default")]
+    pub hidden_ipis: bool,
     /// How long a vCPU keeps its pCPU while others wait, under our scheduler.
     pub slice_ns: u64,
     /// How much longer it may keep it inside a critical section; 0 means not at all.
@@ -28,7 +32,7 @@ pub struct Host {
     pub sample_ns: u64,
     /// How long a halted vCPU takes to run again, at least on vCPUs of KVM, exactly on simulated
     /// ones; 0 means as long as it takes.
-    #[serde(skip_serializing_if = "is_nothing")]
+    #[serde(skip_serializing_if = "is_default")]
     pub slow_wake_ns: u64,
     pub seconds: f64,
     pub runs: u16,
@@ -41,6 +45,7 @@ impl Default for Host {
             pcpus: 2,
             guest_vcpus: 0,
             scheduler: HostScheduler::Overlock,
+            hidden_ipis: false,
             slice_ns: 1_000_000,
             grace_ns: 0,
             pause_window_ns: 50_000,
@@ -52,14 +57,6 @@ impl Default for Host {
     }
 }
 
-const fn is_nothing(ns: &u64) -> bool {
-    *ns == 0
-}
-
-const fn is_zero(guest_vcpus: &u32) -> bool {
-    *guest_vcpus == 0
-}
-
-fn is_ours(scheduler: &HostScheduler) -> bool {
-    *scheduler == HostScheduler::Overlock
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }

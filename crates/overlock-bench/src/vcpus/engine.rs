@@ -89,6 +89,8 @@ pub struct Config<'run> {
     /// How many of them make a guest, which shares locks and shootdowns with no other; 0 means all.
     pub guest_vcpus: u32,
     pub scheduler: HostScheduler,
+    /// Whether interrupts between vCPUs take no exit, in a simulation.
+    pub hidden_ipis: bool,
     /// When the stop flag is set, counted from the moment all vCPUs are ready.
     pub duration: Duration,
     /// How long after that vCPUs may take to return before they are ended by force.
@@ -137,6 +139,7 @@ impl Config<'_> {
             pcpus,
             guest_vcpus: 0,
             scheduler: HostScheduler::Overlock,
+            hidden_ipis: false,
             duration: Duration::from_secs(1),
             grace: Duration::from_secs(10),
             slice: Duration::from_millis(1),

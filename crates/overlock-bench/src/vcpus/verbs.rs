@@ -65,6 +65,11 @@ pub trait Verbs: Copy + Send + Sync + 'static {
     /// count.
     fn work_ns(ns: u64);
 
+    /// The same in user mode, where the world has one.
+    fn work_in_user_ns(ns: u64) {
+        Self::work_ns(ns);
+    }
+
     fn relax();
 
     /// Halts while `word` holds `expected`, until kicked, interrupted, or until `now_ns()` reaches
@@ -193,6 +198,7 @@ verbs! {
     now_ns() -> u64;
     away_ns() -> u64;
     work_ns(ns: u64);
+    work_in_user_ns(ns: u64);
     relax();
     halt_unless(word: &W::Word, expected: u32, deadline_ns: Option<u64>);
     sleep_ns(ns: u64);

@@ -205,9 +205,12 @@ Yield policies, for vCPUs that spin for long:
   report         the spinner reports to the host, which does nothing: the base of comparison
   yield          the pCPU goes to the vCPU that lags most in CPU time
   round-robin    to the next vCPU that is ready, after the last one boosted
-  skip-spinners  the same, but spinners only every other time: Linux's policy since 2012
+  skip-spinners  the same, but spinners only every other time: Linux's policy of 2012
   spin-count     the same, but the more a vCPU spins the longer it is skipped
   load-gate      skip-spinners with a short scan, and none where all vCPUs have a pCPU
+  linux          skip-spinners, but not to a vCPU that was preempted in user mode: Linux 7
+  ipi-first      to one that owes the spinner, or another, an answer to an IPI, else skip-spinners
+  linux-ipi      to the one that the spinner interrupted last, else linux: W. Li's series of 2025
   pv-hint        to the lock holder as locks publish it, else to the next waiter off CPU
   oracle         to the vCPU that is truly waited for: the yardstick
 

@@ -73,6 +73,8 @@ pub(crate) struct VcpuState {
     pending: u32,
     in_handler: bool,
     owes: bool,
+    /// Whether the work it does is in user mode.
+    pub(crate) in_user: bool,
     /// The start and the end of the slice because of which it was asked to come out.
     slice_over: Option<(u64, u64)>,
     /// The spin loop in which the last sample found it.
@@ -140,6 +142,8 @@ pub(crate) struct HostMachine<'run> {
     /// Whether locks that can wait do wait.
     pub(crate) waits: bool,
     pub(crate) wake_ns: u64,
+    /// Whether interrupts between vCPUs take no exit.
+    pub(crate) hidden_ipis: bool,
     pub(crate) accesses: u64,
     /// What the locks of the run share, which the machine only keeps.
     pub(crate) shared: &'run dyn Any,
@@ -220,6 +224,7 @@ impl<'run> HostMachine<'run> {
             pause_window: ns(config.pause_window),
             waits: config.paravirtual,
             wake_ns: config.wake_ns.unwrap_or_else(|| host.wake_ns()),
+            hidden_ipis: config.hidden_ipis,
             accesses: 0,
             shared,
             pm_timer,

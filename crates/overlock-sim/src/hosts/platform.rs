@@ -22,6 +22,7 @@ use overlock::atomic::Atomic;
 use overlock::platform::{Bucket, Costs, Cpu, Platform, ReadModifyWrite, Slot};
 use overlock_bench::Verbs;
 
+use super::machine::HostMachine;
 use super::machine::calls::{
     self, Timed, call, is_on_host, long_spin, relax, spend, sync, with, work,
 };
@@ -144,6 +145,18 @@ fn halt(deadline_ns: Option<u64>) {
     call(|costs| costs.halt, |m, vcpu| m.halt(vcpu, deadline_ns));
 }
 
+/// Sends interrupts by a call of the host, or by a store to a register that takes no exit.
+fn interrupt(send: impl FnOnce(&mut HostMachine<'static>, u32)) {
+    let takes_no_exit = with(|m| m.hidden_ipis);
+    call(
+        |costs| if takes_no_exit { costs.rmw } else { costs.call },
+        |m, vcpu| {
+            m.vcpus[vcpu as usize].accounts.interrupts += 1;
+            send(m, vcpu);
+        },
+    );
+}
+
 impl Verbs for Simulated {
     type Word = Timed<u32>;
     type Aware = OnHost<true>;
@@ -184,6 +197,16 @@ impl Verbs for Simulated {
         work(ns);
     }
 
+    fn work_in_user_ns(ns: u64) {
+        // Time has to reach the end of the work while the mode lasts.
+        if !is_on_host() {
+            with(|m| m.cpu().in_user = true);
+            work(ns);
+            sync();
+            with(|m| m.cpu().in_user = false);
+        }
+    }
+
     fn relax() {
         relax(false);
     }
@@ -207,25 +230,15 @@ impl Verbs for Simulated {
     }
 
     fn interrupt(target: u32, number: u32) {
-        call(
-            |costs| costs.call,
-            |m, vcpu| {
-                m.vcpus[vcpu as usize].accounts.interrupts += 1;
-                m.interrupt(vcpu, target, number);
-            },
-        );
+        interrupt(|m, vcpu| m.interrupt(vcpu, target, number));
     }
 
     fn interrupt_all(number: u32) {
-        call(
-            |costs| costs.call,
-            |m, vcpu| {
-                m.vcpus[vcpu as usize].accounts.interrupts += 1;
-                for target in m.guest_of(vcpu).filter(|&target| target != vcpu) {
-                    m.interrupt(vcpu, target, number);
-                }
-            },
-        );
+        interrupt(|m, vcpu| {
+            for target in m.guest_of(vcpu).filter(|&target| target != vcpu) {
+                m.interrupt(vcpu, target, number);
+            }
+        });
     }
 
     fn yield_to(target: Option<u32>) {

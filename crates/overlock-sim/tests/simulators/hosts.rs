@@ -69,6 +69,28 @@ fn a_run_can_be_cancelled() {
     }
 }
 
+/// The host sees modes and senders where the load has them, and no sender of a hidden interrupt.
+#[test]
+fn modes_and_interrupts_reach_the_policy() {
+    let file = include_str!("../../../../experiments/host/ipi-one.toml");
+    let load = Experiment::parse("ipi-one", file).unwrap().profile().unwrap();
+    let codes = |load: &Profile, policy, hidden_ipis| {
+        let (guest_vcpus, pause_window) = (8, Duration::from_micros(2));
+        let config = Config { policy, guest_vcpus, pause_window, hidden_ipis, ..millis(30, 16, 2) };
+        let (run, _) = setup("dev-kvm", 1).run(&config, load, "queued").unwrap();
+        move |code: &str| run.yields.get(code).copied().unwrap_or(0)
+    };
+    let linux = codes(&load, "linux", false);
+    assert!(linux("skipped:in-user") > 0 && linux("directed:owes-ipi") == 0);
+    let in_kernel = codes(&Profile { think_in_user: false, ..load.clone() }, "linux", false);
+    assert!(in_kernel("skipped:in-user") == 0 && in_kernel("directed:not-spinning") > 0);
+    let [seen, hidden] = [false, true].map(|hidden| codes(&load, "linux-ipi", hidden));
+    assert!(seen("directed:owes-ipi") > 0);
+    assert!(hidden("directed:owes-ipi") == 0 && hidden("directed:ipi-pending") > 0);
+    let asks = Profile { shootdown_yields: true, ..load };
+    assert!(codes(&asks, "none", false)("directed:named") > 0);
+}
+
 /// A user who cancels a run does not wait for the whole grace.
 #[test]
 fn a_cancelled_run_whose_program_does_not_return_is_given_up() {

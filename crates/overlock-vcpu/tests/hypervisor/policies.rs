@@ -13,7 +13,16 @@ use overlock_vcpu::host::{Nanos, Vcpu};
 use proptest::prelude::*;
 
 /// The policies that rotate, and so reach every vCPU eventually without being told anything.
-const ROTATING: [&str; 5] = ["round-robin", "skip-spinners", "spin-count", "load-gate", "pv-hint"];
+const ROTATING: [&str; 8] = [
+    "round-robin",
+    "skip-spinners",
+    "spin-count",
+    "load-gate",
+    "linux",
+    "ipi-first",
+    "linux-ipi",
+    "pv-hint",
+];
 
 /// Upstream's error of 6.14 to 6.18: remembers the step count of the scan, not the place reached.
 #[derive(Debug, Default)]
@@ -77,11 +86,11 @@ fn ask(policy: &mut dyn Policy, spin: &Spin, candidates: &[Candidate]) -> (Verdi
 }
 
 fn ready(spinning: bool) -> Candidate {
-    Candidate { unfit: None, spinning }
+    Candidate { unfit: None, spinning, in_user: false }
 }
 
 fn unfit(why: Skipped) -> Candidate {
-    Candidate { unfit: Some(why), spinning: false }
+    Candidate { unfit: Some(why), ..Candidate::default() }
 }
 
 /// Any guest: the spinner, and the state of each vCPU; the spinner itself is marked as such.
@@ -235,7 +244,7 @@ impl LoneHolder {
         let mut boosted = Vec::new();
         for _ in 0..rounds {
             candidates[spinner.index()] =
-                Candidate { unfit: Some(Skipped::Itself), spinning: true };
+                Candidate { unfit: Some(Skipped::Itself), spinning: true, in_user: false };
             let (verdict, _) = ask(policy, &Spin::reported(spinner), &candidates);
             candidates[spinner.index()].unfit = None;
             if let Verdict::To(next, _) = verdict {
@@ -314,7 +323,7 @@ fn a_preempted_lone_holder_runs_within_n_spins() {
 #[test]
 fn the_next_waiter_that_left_spinning_runs_within_2n_spins() {
     // It is passed over once, and gets its turn within one more round.
-    for name in ["skip-spinners", "load-gate", "pv-hint"] {
+    for name in ["skip-spinners", "load-gate", "linux", "ipi-first", "pv-hint"] {
         let make = |vcpus| by_name(name, vcpus).unwrap();
         reaches_the_lone_holder(&make, |vcpus| 2 * vcpus as usize, true).unwrap();
     }
@@ -478,6 +487,43 @@ fn the_one_that_owes_an_ipi_comes_first() {
     assert_eq!(next(), Verdict::To(Vcpu(3), Chosen::OwesIpi));
     assert_eq!(next(), Verdict::To(Vcpu(2), Chosen::IpiPending));
     assert_eq!(next(), Verdict::Stay(Missed::PolicyNever));
+}
+
+#[test]
+fn linux_passes_over_user_mode_unless_an_interrupt_is_pending() {
+    let user = Candidate { in_user: true, ..ready(false) };
+    let asks = |name: &str, spinner, interrupts: &[(u32, u32)], others: [Candidate; 3]| {
+        let mut policy = by_name(name, 4).unwrap();
+        for &(from, to) in interrupts {
+            policy.notice(Nanos(1), Notice::Ipi { from: Vcpu(from), to: Vcpu(to) });
+        }
+        let [one, two, three] = others;
+        let spinner = Candidate { unfit: Some(Skipped::Itself), ..spinner };
+        ask(&mut *policy, &Spin::reported(Vcpu(0)), &[spinner, one, two, three])
+    };
+    let kernel = ready(false);
+    let to = |vcpu, why| Verdict::To(Vcpu(vcpu), why);
+    let none = Verdict::Stay(Missed::NoCandidate);
+    let turn = Chosen::NotSpinning;
+    for (spinner, interrupts, others, linux, ipi) in [
+        (kernel, &[][..], [user, kernel, kernel], to(2, turn), to(2, turn)),
+        (kernel, &[], [user; 3], none, to(1, Chosen::NextInTurn)),
+        (user, &[], [user; 3], to(1, turn), to(1, turn)),
+        (kernel, &[(1, 2)], [user; 3], to(2, turn), to(2, Chosen::IpiPending)),
+        // The spinner's own IPI comes before another's, and the last of its own before others.
+        (kernel, &[(1, 2), (0, 3)], [user; 3], to(2, turn), to(3, Chosen::OwesIpi)),
+        (kernel, &[(0, 3), (0, 2)], [user, user, kernel], to(2, turn), to(2, Chosen::OwesIpi)),
+        // If the host does not know the sender, it still knows that one is pending.
+        (kernel, &[(3, 3)], [user, kernel, user], to(2, turn), to(3, Chosen::IpiPending)),
+    ] {
+        let (verdict, trace) = asks("linux", spinner, interrupts, others);
+        assert_eq!(verdict, linux, "{interrupts:?} {others:?}");
+        let passed = trace.iter().any(|(_, why)| why == Skipped::InUser);
+        assert_eq!(passed, linux != to(1, turn));
+        assert_eq!(asks("linux-ipi", spinner, interrupts, others).0, ipi, "{interrupts:?}");
+        // Nothing of this concerns the policy of 2012.
+        assert_eq!(asks("skip-spinners", spinner, interrupts, others).0, to(1, turn));
+    }
 }
 
 #[test]

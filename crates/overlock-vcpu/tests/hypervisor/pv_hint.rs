@@ -10,9 +10,9 @@ use overlock_vcpu::host::sched::{Spin, SpinHint};
 use overlock_vcpu::host::{Nanos, Vcpu};
 use proptest::prelude::*;
 
-const READY: Candidate = Candidate { unfit: None, spinning: true };
-const RUNNING: Candidate = Candidate { unfit: Some(Skipped::Running), spinning: false };
-const ITSELF: Candidate = Candidate { unfit: Some(Skipped::Itself), spinning: false };
+const READY: Candidate = Candidate { unfit: None, spinning: true, in_user: false };
+const RUNNING: Candidate = Candidate { unfit: Some(Skipped::Running), ..READY };
+const ITSELF: Candidate = Candidate { unfit: Some(Skipped::Itself), ..READY };
 
 fn ask(policy: &mut dyn Policy, spin: &Spin, candidates: &[Candidate]) -> Verdict {
     let mut trace = Trace::new(candidates.len() as u32);

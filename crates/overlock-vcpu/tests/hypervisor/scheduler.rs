@@ -5,7 +5,7 @@ use core::num::NonZeroU32;
 
 use overlock_vcpu::host::sched::yield_to::{
     Cause, Chosen, Missed, Outcome, PlainYield, Policy, RoundRobin, SkipSpinners, Skipped, Stay,
-    Trace, Verdict, View,
+    Trace, Verdict, View, by_name,
 };
 use overlock_vcpu::host::sched::{
     Action, CPUS_MAX, Config, ConfigError, Error, Event, Guest, Scheduler, Spin, Standing,
@@ -65,6 +65,23 @@ fn a_kick_before_the_halt_is_not_lost() {
     // So does an interrupt.
     sched.on(us(4), Event::Ipi { from: V0, to: V0 }).unwrap();
     assert_eq!(sched.owner(P0), Some(V0));
+}
+
+#[test]
+fn a_mode_lasts_until_the_vcpu_enters_again() {
+    let mut sched = started(Config::new(3, 1), by_name("linux", 3).unwrap());
+    sched.on(us(1_000), Event::Timer { pcpu: P0 }).unwrap();
+    sched.on(us(1_000), Event::InUser { vcpu: V0 }).unwrap();
+    assert_eq!(sched.on(us(1_000), Event::Preempted { vcpu: V0 }).unwrap(), run(V1, P0, us(2_000)));
+    let spin = |vcpu| Event::LongSpin { spin: Spin::reported(vcpu) };
+    assert_eq!(sched.on(us(1_010), spin(V1)).unwrap(), run(V2, P0, us(2_010)));
+    assert_eq!(sched.decision().unwrap().trace.skipped(V0), Some(Skipped::InUser));
+    sched.on(us(1_020), Event::Halted { vcpu: V2 }).unwrap();
+    sched.on(us(1_030), Event::Halted { vcpu: V1 }).unwrap();
+    assert_eq!(sched.owner(P0), Some(V0));
+    sched.on(us(1_040), kick(V1)).unwrap();
+    sched.on(us(1_040), Event::Yielded { vcpu: V0 }).unwrap();
+    assert_eq!(sched.on(us(1_050), spin(V1)).unwrap(), run(V0, P0, us(2_050)));
 }
 
 #[test]

@@ -38,6 +38,7 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
         1 => (vcpu(), vcpu()).prop_map(|(from, to)| Event::Ipi { from, to }),
         3 => (0..PCPUS + 1).prop_map(|n| Event::Timer { pcpu: Pcpu(n) }),
         1 => vcpu().prop_map(|vcpu| Event::Answered { vcpu }),
+        1 => vcpu().prop_map(|vcpu| Event::InUser { vcpu }),
         1 => vcpu().prop_map(|vcpu| Event::Stopped { vcpu }),
         2 => vcpu().prop_map(|vcpu| Event::Plugged { vcpu }),
         1 => (vcpu(), any::<bool>())

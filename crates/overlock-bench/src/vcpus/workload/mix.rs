@@ -50,6 +50,8 @@ struct Desk<C> {
     answered: C,
     /// The shootdown for whose answers it waits, or 0.
     asks: C,
+    /// The vCPU that has to answer, plus one; 0 means all.
+    of: AtomicU64,
     asked_ns: AtomicU64,
 }
 
@@ -91,7 +93,12 @@ impl<'a, W: Verbs, L: ConstLock> Mix<'a, W, L> {
         let guest = config.vcpus_of_guest() as usize;
         let locks = profile.locks * (vcpus as usize).div_ceil(guest);
         let places = || (0..vcpus).map(|_| Place::default()).collect();
-        let desk = |_| Desk { answered: W::Word::ZERO, asks: W::Word::ZERO, asked_ns: 0.into() };
+        let desk = |_| Desk {
+            answered: W::Word::ZERO,
+            asks: W::Word::ZERO,
+            of: 0.into(),
+            asked_ns: 0.into(),
+        };
         let counts = |_| (0..locks).map(|_| AtomicU64::new(0)).collect();
         Self {
             profile,
@@ -142,9 +149,12 @@ impl<'a, W: Verbs, L: ConstLock> Mix<'a, W, L> {
 
     /// The vCPUs for whose answers `asker` waits.
     fn debtors(&self, asker: u32) -> impl Iterator<Item = u32> + '_ {
-        let request = self.desks[asker as usize].asks.load(Relaxed);
+        let Desk { asks, of, .. } = &self.desks[asker as usize];
+        let (request, of) = (asks.load(Relaxed), of.load(Relaxed));
         let owes = move |target: u32, desk: &Desk<W::Word>| {
-            target != asker && desk.answered.load(Relaxed) < request
+            target != asker
+                && (of == 0 || of == u64::from(target) + 1)
+                && desk.answered.load(Relaxed) < request
         };
         let desks = if request == 0 { 0..0 } else { self.guest_of(asker) };
         let first = desks.start as u32;
@@ -215,21 +225,39 @@ impl<'a, W: Verbs, L: ConstLock> Mix<'a, W, L> {
         }
     }
 
-    /// Interrupts every other vCPU of the guest and waits until all have answered.
+    /// Interrupts every other vCPU of the guest, or one, and waits for their answers.
     fn shoot_down(&self, vcpu: Vcpu<W>) {
         let request = self.shootdowns.fetch_add(1, Relaxed) + 1;
-        let Desk { asks, asked_ns, .. } = &self.desks[vcpu.number() as usize];
+        let own = vcpu.number();
+        let Desk { asks, of, asked_ns, .. } = &self.desks[own as usize];
+        let guest = self.guest_of(own);
+        let guest = guest.start as u32..guest.end as u32;
+        let others = guest.len() as u32 - 1;
+        let targets = if self.profile.shootdown_one && others > 0 {
+            let target = guest.start + (own - guest.start + 1 + request % others) % (others + 1);
+            of.store(u64::from(target) + 1, Relaxed);
+            target..target + 1
+        } else {
+            guest
+        };
         asked_ns.store(vcpu.now_ns(), Relaxed);
         asks.store(request, Relaxed);
-        vcpu.interrupt_all(SHOOTDOWN);
-        let guest = self.guest_of(vcpu.number());
-        for (target, desk) in (guest.start as u32..).zip(&self.desks[guest]) {
-            while target != vcpu.number()
-                // ORDERING: Acquire → the Release in `interrupt`; the other vCPU has dropped its
-                // stale translations.
-                && desk.answered.load(Acquire) < request
-                && !vcpu.stopping()
-            {
+        if of.load(Relaxed) == 0 {
+            vcpu.interrupt_all(SHOOTDOWN);
+        } else {
+            vcpu.interrupt(targets.start, SHOOTDOWN);
+        }
+        let targets = targets.filter(|&target| target != own);
+        if self.profile.shootdown_yields
+            && let Some(target) = targets.clone().find(|&target| vcpu.is_preempted(target))
+        {
+            vcpu.yield_to(Some(target));
+        }
+        for target in targets {
+            let answered = &self.desks[target as usize].answered;
+            // ORDERING: Acquire → the Release in `interrupt`; the other vCPU has dropped its stale
+            // translations.
+            while answered.load(Acquire) < request && !vcpu.stopping() {
                 vcpu.relax();
             }
         }
@@ -269,7 +297,11 @@ impl<W: Verbs, L: ConstLock> Program<W> for Mix<'_, W, L> {
         let first = vcpu.number() as usize / self.guest * profile.locks;
         while !vcpu.stopping() {
             operation += 1;
-            vcpu.work_ns(profile.think_ns);
+            if profile.think_in_user {
+                vcpu.work_in_user_ns(profile.think_ns);
+            } else {
+                vcpu.work_ns(profile.think_ns);
+            }
             for section in 0..profile.sections {
                 let at = if profile.locks == 1 { 0 } else { random.usize(..profile.locks) };
                 let at = first + at;

@@ -24,6 +24,16 @@ pub struct Profile {
     /// One operation in this many has a TLB shootdown in its first critical section; 0 means none.
     #[serde(default)]
     pub shootdown_every: u64,
+    /// Whether only one other vCPU has to answer it, in turn; otherwise all.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shootdown_one: bool,
+    /// Whether the vCPU that asks then lets the first of them run that has lost its pCPU, as Linux
+    /// does by KVM_HC_SCHED_YIELD.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shootdown_yields: bool,
+    /// Whether the work outside all locks is in user mode, where a simulated host sees that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub think_in_user: bool,
     #[serde(default)]
     pub timer_reads: u32,
     /// One operation in this many ends with a sleep; 0 means none.

@@ -16,7 +16,8 @@ impl HostMachine<'_> {
             state.accounts.evictions += 1;
             self.core.add(self.core.now + self.costs.interrupt, Event::Interrupt { vcpu: to });
         }
-        self.tell(Told::Ipi { from: Vcpu(from), to: Vcpu(to) });
+        let known = if self.hidden_ipis { to } else { from };
+        self.tell(Told::Ipi { from: Vcpu(known), to: Vcpu(to) });
     }
 
     /// Delivers an interrupt to `vcpu`, which continues at once to take it.

@@ -248,6 +248,10 @@ impl HostMachine<'_> {
             return;
         }
         self.look_at_section(vcpu);
+        let VcpuState { in_user, in_handler, .. } = self.vcpus[vcpu as usize];
+        if in_user && !in_handler {
+            self.tell(Told::InUser { vcpu: Vcpu(vcpu) });
+        }
         self.tell(Told::Preempted { vcpu: Vcpu(vcpu) });
         let state = &mut self.vcpus[vcpu as usize];
         if state.pcpu.is_some() {

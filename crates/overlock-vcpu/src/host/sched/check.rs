@@ -23,9 +23,9 @@ impl<P: Policy> Scheduler<P> {
                 self.known(target).map(drop)
             }
             Event::Ipi { from, to } => self.known(from).and(self.known(to)).map(drop),
-            Event::Answered { vcpu } | Event::CriticalSection { vcpu, .. } => {
-                self.known(vcpu).map(drop)
-            }
+            Event::Answered { vcpu }
+            | Event::InUser { vcpu }
+            | Event::CriticalSection { vcpu, .. } => self.known(vcpu).map(drop),
             Event::Timer { pcpu } if pcpu.index() < self.slots.len() => Ok(()),
             Event::Timer { pcpu } => Err(Error::NoPcpu(pcpu)),
             Event::Halted { vcpu }

@@ -78,7 +78,8 @@ pub enum Event {
     },
     /// A vCPU interrupts another; like a kick, this ends a halt.
     Ipi {
-        /// The sender.
+        /// The sender; the receiver itself, if the host can't know it, because the interrupt took
+        /// no exit.
         from: Vcpu,
         /// The receiver.
         to: Vcpu,
@@ -90,6 +91,12 @@ pub enum Event {
     /// it enters again.
     Answered {
         /// The vCPU that was interrupted.
+        vcpu: Vcpu,
+    },
+    /// This vCPU was in user mode when it left the guest, so it holds no lock of its kernel; told
+    /// before the event of the first kind for which it came out.
+    InUser {
+        /// The vCPU that was in user mode.
         vcpu: Vcpu,
     },
     /// The time that the last `Run` or [`Action::SetTimer`] set for this pCPU has come.
@@ -122,6 +129,7 @@ impl Event {
             | Self::Kicked { .. }
             | Self::Ipi { .. }
             | Self::Answered { .. }
+            | Self::InUser { .. }
             | Self::Timer { .. }
             | Self::CriticalSection { .. } => None,
         }

@@ -48,8 +48,8 @@ impl Judge<'_> {
 
     /// What a policy sees of `vcpu`; `None` if it does not exist.
     pub(super) fn candidate(&self, vcpu: Vcpu) -> Option<Candidate> {
-        let spinning = self.vcpus.get(vcpu.index())?.spinning;
-        Some(Candidate { unfit: self.unfit(vcpu), spinning })
+        let Record { spinning, in_user, .. } = *self.vcpus.get(vcpu.index())?;
+        Some(Candidate { unfit: self.unfit(vcpu), spinning, in_user })
     }
 }
 

@@ -28,7 +28,8 @@ impl<P: Policy> Scheduler<P> {
             return self.replace(vcpu, pcpu, next);
         }
         let until = self.slice_over(slot);
-        self.vcpus[vcpu.index()].spinning = false;
+        let record = &mut self.vcpus[vcpu.index()];
+        (record.spinning, record.in_user) = (false, false);
         self.policy.notice(self.now, Notice::Runs(vcpu));
         Action::Run { vcpu, pcpu, until }
     }

@@ -117,6 +117,10 @@ impl<P: Policy> Scheduler<P> {
                 self.policy.notice(self.now, Notice::Answered(vcpu));
                 None
             }
+            Event::InUser { vcpu } => {
+                self.vcpus[vcpu.index()].in_user = true;
+                None
+            }
             Event::Timer { pcpu } => self.timer(pcpu),
             Event::CriticalSection { vcpu, inside } => self.critical_section(vcpu, inside),
         })

@@ -90,6 +90,8 @@ pub(super) struct Record {
     pub(super) begun: bool,
     /// Whether it left the guest through a pause loop and has not entered it since.
     pub(super) spinning: bool,
+    /// Whether it was in user mode when it left the guest and has not entered it since.
+    pub(super) in_user: bool,
     /// Whether it announces that it is in a critical section.
     pub(super) critical: bool,
 }
@@ -109,6 +111,7 @@ impl Record {
             woken: false,
             begun: false,
             spinning: false,
+            in_user: false,
             critical: false,
         }
     }

@@ -11,9 +11,12 @@
 //! | `report` | [`Report`] | none, but the spin is reported: the base for comparing the others |
 //! | `yield` | [`PlainYield`] | the one that lags most in CPU time (Xen's `vcpu_yield`) |
 //! | `round-robin` | [`RoundRobin`] | the next ready one after the last one boosted |
-//! | `skip-spinners` | [`SkipSpinners`] | the same, but spinners only every other time (Linux since 2012) |
+//! | `skip-spinners` | [`SkipSpinners`] | the same, but spinners only every other time (Linux 3.6, 2012) |
 //! | `spin-count` | [`SpinCount`] | the same, but the more a vCPU spins the longer it is skipped |
 //! | `load-gate` | [`LoadGate`] | as `skip-spinners`, but with a short scan, and none on a host with room |
+//! | `linux` | [`Linux`] | as `skip-spinners`, but none that was preempted in user mode (Linux 7) |
+//! | `ipi-first` | [`IpiFirst`] | one that owes an answer to an IPI; else as `skip-spinners` |
+//! | `linux-ipi` | [`LinuxIpi`] | the last one that the spinner has interrupted; else as `linux` (W. Li's series of 2025) |
 //! | `pv-hint` | [`PvHint`] | the holder that the guest names, a vCPU that owes the holder an answer, or the next waiter |
 //! | `oracle` | [`Oracle`] | the one the spinner really waits for: the yardstick |
 //!
@@ -26,16 +29,17 @@
 //! # Sources
 //! - Linux `virt/kvm/kvm_main.c`, `kvm_vcpu_on_spin`, as of 6.19, and its history: R. van Riel
 //!   2011 (round robin), Raghavendra K T 2012 (skipping spinners, and three ideas for later).
-//! - W. Li, "KVM: Boost queue head vCPU to mitigate lock waiter preemption", 2019; K. Ishiguro
-//!   et al., "Mitigating excessive vCPU spinning in VM-agnostic KVM", VEE 2021.
+//! - Longpeng, "KVM: add spinlock optimization framework", 2017; W. Li, "KVM: Boost queue head
+//!   vCPU to mitigate lock waiter preemption", 2019; K. Ishiguro et al., "Mitigating
+//!   excessive vCPU spinning in VM-agnostic KVM", VEE 2021.
 
 mod candidate;
 mod debts;
 mod decision;
 mod ipi_first;
+mod linux;
 mod load_gate;
 mod oracle;
-mod plain;
 mod policy;
 mod pv_hint;
 mod rotation;
@@ -50,20 +54,20 @@ use alloc::boxed::Box;
 pub use candidate::Candidate;
 pub use decision::{Cause, Chosen, Decision, Missed, Outcome, Skipped, Tally, Trace};
 pub use ipi_first::IpiFirst;
+pub use linux::{Linux, LinuxIpi};
 pub use load_gate::LoadGate;
 pub use oracle::Oracle;
-pub use plain::PlainYield;
 pub use policy::{Notice, Policy, Verdict};
 pub use pv_hint::PvHint;
 pub use rotation::Rotation;
 pub use round_robin::RoundRobin;
 pub use skip_spinners::SkipSpinners;
 pub use spin_count::SpinCount;
-pub use stay::{Report, Stay};
+pub use stay::{PlainYield, Report, Stay};
 pub use view::View;
 
 /// The names of the policies of this crate, in the order of the table above.
-pub const NAMES: [&str; 9] = [
+pub const NAMES: [&str; 12] = [
     "none",
     "report",
     "yield",
@@ -71,6 +75,9 @@ pub const NAMES: [&str; 9] = [
     "skip-spinners",
     "spin-count",
     "load-gate",
+    "linux",
+    "ipi-first",
+    "linux-ipi",
     "pv-hint",
     "oracle",
 ];
@@ -90,6 +97,9 @@ pub fn by_name(name: &str, vcpus: u32) -> Option<Box<dyn Policy + Send>> {
         "skip-spinners" => Box::new(base()),
         "spin-count" => Box::new(SpinCount::new(vcpus)),
         "load-gate" => Box::new(LoadGate::new(base())),
+        "linux" => Box::new(Linux::new(vcpus)),
+        "ipi-first" => Box::new(IpiFirst::new(vcpus, base())),
+        "linux-ipi" => Box::new(LinuxIpi::new(vcpus)),
         "pv-hint" => Box::new(PvHint::new(vcpus, IpiFirst::new(vcpus, base()))),
         "oracle" => Box::new(Oracle),
         _ => return None,

@@ -83,6 +83,8 @@ reasons! {
         NoIpi = "no-ipi",
         /// Its turn had not come when the scan reached its limit.
         BeyondScan = "beyond-scan",
+        /// It was preempted in user mode, so it holds no lock of its kernel.
+        InUser = "in-user",
     }
 }
 

@@ -40,7 +40,7 @@ impl Policy for LoadGate {
             return Verdict::Stay(Missed::NotOvercommitted);
         }
         let share = waiting.div_ceil(view.pcpus().max(1));
-        match self.inner.scan(view, trace, share.saturating_mul(SHARES)) {
+        match self.inner.scan(view, trace, share.saturating_mul(SHARES), |_| None) {
             Verdict::Stay(why) => Verdict::Plain(why),
             verdict => verdict,
         }

@@ -6,7 +6,7 @@
 //! starts behind the vCPU that this one *returned*. Linux until 6.18 remembered the number of steps
 //! taken instead of the place reached, so the rotation jumped about and missed some vCPUs.
 
-use super::{Chosen, Skipped, Trace, View};
+use super::{Chosen, Missed, Skipped, Trace, Verdict, View};
 use crate::host::Vcpu;
 
 /// The position in the round at which the next scan starts.
@@ -51,5 +51,17 @@ impl Rotation {
             }
         }
         None
+    }
+
+    /// A yield to the next fit vCPU that `rule` accepts; without one the spinner goes on.
+    pub(super) fn verdict(
+        &mut self,
+        view: &View<'_>,
+        trace: &mut Trace,
+        limit: u32,
+        rule: impl FnMut(Vcpu) -> Result<Chosen, Skipped>,
+    ) -> Verdict {
+        let found = self.next(view, trace, limit, rule);
+        found.map_or(Verdict::Stay(Missed::NoCandidate), |(vcpu, why)| Verdict::To(vcpu, why))
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! Source: R. van Riel, "KVM: use yield_to instead of sleep in kvm_vcpu_on_spin", 2011.
 
-use super::{Chosen, Missed, Policy, Rotation, Trace, Verdict, View};
+use super::{Chosen, Policy, Rotation, Trace, Verdict, View};
 use crate::host::sched::Spin;
 
 /// Boosts the ready vCPUs in turn.
@@ -21,9 +21,6 @@ impl Policy for RoundRobin {
     }
 
     fn on_spin(&mut self, _: &Spin, view: &View<'_>, trace: &mut Trace) -> Verdict {
-        match self.rotation.next(view, trace, u32::MAX, |_| Ok(Chosen::NextInTurn)) {
-            Some((vcpu, why)) => Verdict::To(vcpu, why),
-            None => Verdict::Stay(Missed::NoCandidate),
-        }
+        self.rotation.verdict(view, trace, u32::MAX, |_| Ok(Chosen::NextInTurn))
     }
 }

@@ -17,16 +17,14 @@
 //! vCPUs on one pCPU it runs within n spins, and within one spin once all others have left
 //! spinning.
 //!
-//! Linux also passes over a vCPU that was preempted in user mode and has no interrupt pending, if
-//! the spinner was in the kernel. Here a vCPU has no modes, so nothing of that is judged.
-//!
 //! Source: Raghavendra K T, "kvm: Improving directed yield in PLE handler", 2012, merged into
-//! Linux 3.6; upstream's eligibility test is unchanged in 2026.
+//! Linux 3.6. Its test of who is eligible is still Linux's in 2026, after another one:
+//! [`Linux`](super::Linux).
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::{Chosen, Missed, Notice, Policy, Rotation, Skipped, Trace, Verdict, View};
+use super::{Chosen, Notice, Policy, Rotation, Skipped, Trace, Verdict, View};
 use crate::host::sched::Spin;
 use crate::host::{Nanos, Vcpu};
 
@@ -45,10 +43,20 @@ impl SkipSpinners {
         Self { rotation: Rotation::default(), due: vec![false; vcpus as usize] }
     }
 
-    /// Decides like [`Policy::on_spin`], showing the rule at most `limit` ready vCPUs.
-    pub(super) fn scan(&mut self, view: &View<'_>, trace: &mut Trace, limit: u32) -> Verdict {
+    /// Decides like [`Policy::on_spin`], but looks at most at `limit` ready vCPUs, and passes over
+    /// those against which `skips` has a reason.
+    pub(super) fn scan(
+        &mut self,
+        view: &View<'_>,
+        trace: &mut Trace,
+        limit: u32,
+        skips: impl Fn(Vcpu) -> Option<Skipped>,
+    ) -> Verdict {
         let due = &mut self.due;
         let rule = |vcpu: Vcpu| {
+            if let Some(why) = skips(vcpu) {
+                return Err(why);
+            }
             if !view.spinning(vcpu) {
                 return Ok(Chosen::NotSpinning);
             }
@@ -57,10 +65,7 @@ impl SkipSpinners {
             *due = !*due;
             if *due { Err(Skipped::Spinning) } else { Ok(Chosen::SkippedBefore) }
         };
-        match self.rotation.next(view, trace, limit, rule) {
-            Some((vcpu, why)) => Verdict::To(vcpu, why),
-            None => Verdict::Stay(Missed::NoCandidate),
-        }
+        self.rotation.verdict(view, trace, limit, rule)
     }
 }
 
@@ -70,7 +75,7 @@ impl Policy for SkipSpinners {
     }
 
     fn on_spin(&mut self, _: &Spin, view: &View<'_>, trace: &mut Trace) -> Verdict {
-        self.scan(view, trace, u32::MAX)
+        self.scan(view, trace, u32::MAX, |_| None)
     }
 
     fn notice(&mut self, _: Nanos, notice: Notice) {

@@ -15,7 +15,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::{Chosen, Missed, Notice, Policy, Rotation, Skipped, Trace, Verdict, View};
+use super::{Chosen, Notice, Policy, Rotation, Skipped, Trace, Verdict, View};
 use crate::host::sched::Spin;
 use crate::host::{Nanos, Vcpu};
 
@@ -68,10 +68,7 @@ impl Policy for SpinCount {
                 }
             }
         };
-        match self.rotation.next(view, trace, u32::MAX, rule) {
-            Some((vcpu, why)) => Verdict::To(vcpu, why),
-            None => Verdict::Stay(Missed::NoCandidate),
-        }
+        self.rotation.verdict(view, trace, u32::MAX, rule)
     }
 
     fn notice(&mut self, _: Nanos, notice: Notice) {

@@ -1,38 +1,42 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `none` and `report`: the spinner spins on.
+//! `none`, `report` and `yield`: no vCPU is named.
 //!
-//! Neither ever yields. They differ in what an embedder infers from the name: under `none` it need
-//! not report spins at all, while under `report` it does, as under every other policy. So the
+//! The first two never yield. They differ in what an embedder infers from the name: under `none` it
+//! need not report spins at all, while under `report` it does, as under every other policy. So the
 //! difference between another policy and `report` is the effect of its yields, and the difference
-//! between `report` and `none` is the price of reporting.
+//! between `report` and `none` is the price of reporting. `yield` lets the vCPU run that the
+//! scheduler would pick next, as Xen does on a pause-loop exit, and `sched_yield` for a thread.
 
 use super::{Missed, Policy, Trace, Verdict, View};
 use crate::host::sched::Spin;
 
-/// Never yields.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Stay;
+macro_rules! constant {
+    ($(#[$doc:meta])* $policy:ident, $name:literal, $verdict:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default)]
+        pub struct $policy;
 
-impl Policy for Stay {
-    fn name(&self) -> &'static str {
-        "none"
-    }
+        impl Policy for $policy {
+            fn name(&self) -> &'static str {
+                $name
+            }
 
-    fn on_spin(&mut self, _: &Spin, _: &View<'_>, _: &mut Trace) -> Verdict {
-        Verdict::Stay(Missed::PolicyNever)
-    }
+            fn on_spin(&mut self, _: &Spin, _: &View<'_>, _: &mut Trace) -> Verdict {
+                $verdict
+            }
+        }
+    };
 }
 
-/// Receives every long spin, and never yields: the base with which other policies are compared.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Report;
-
-impl Policy for Report {
-    fn name(&self) -> &'static str {
-        "report"
-    }
-
-    fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Verdict {
-        Stay.on_spin(spin, view, trace)
-    }
-}
+constant!(
+    /// Never yields.
+    Stay, "none", Verdict::Stay(Missed::PolicyNever)
+);
+constant!(
+    /// Receives every long spin, and never yields: the base with which other policies are compared.
+    Report, "report", Verdict::Stay(Missed::PolicyNever)
+);
+constant!(
+    /// Yields without naming a vCPU.
+    PlainYield, "yield", Verdict::Plain(Missed::PolicyUndirected)
+);

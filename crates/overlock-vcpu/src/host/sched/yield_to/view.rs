@@ -107,6 +107,12 @@ impl<'a> View<'a> {
     pub fn spinning(&self, vcpu: Vcpu) -> bool {
         self.candidate(vcpu).is_some_and(|candidate| candidate.spinning)
     }
+
+    /// Whether `vcpu` was in user mode when it was last in the guest, as far as is known.
+    #[must_use]
+    pub fn in_user(&self, vcpu: Vcpu) -> bool {
+        self.candidate(vcpu).is_some_and(|candidate| candidate.in_user)
+    }
 }
 
 impl Spin {
