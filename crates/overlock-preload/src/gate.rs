@@ -35,13 +35,14 @@ use core::cell::Cell;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::compiler_fence;
 
+use libc::c_int;
 use overlock::platform::syscall::syscall;
 use overlock::platform::{Platform, Threads};
 
 use crate::mutex::Mutex;
 use crate::platform::Process;
 use crate::stamp::Whose;
-use crate::{real, thread};
+use crate::{choice, real, thread};
 
 /// In `gate`: the lock is handed over.
 const OPEN: u32 = 1;
@@ -57,14 +58,14 @@ const RECHECK_NS: core::ops::RangeInclusive<u64> = 1_000_000..=256_000_000;
 const POLICY_CALLS: u32 = 16;
 
 /// `PTHREAD_CANCEL_DEFERRED` and `PTHREAD_CANCEL_ASYNCHRONOUS`.
-const DEFERRED: libc::c_int = 0;
-const ASYNCHRONOUS: libc::c_int = 1;
+const DEFERRED: c_int = 0;
+const ASYNCHRONOUS: c_int = 1;
 
 unsafe extern "C-unwind" {
     /// In block.c: sleeps while `gate` has the value `value`, for at most `ns`. With
     /// `cancellable`, the thread can be cancelled during the sleep: then it is unwound, through the
     /// frames from here to the program's, after `overlock_gate_cancelled` (`jump.rs`).
-    fn overlock_gate_sleep(gate: *const u32, value: u32, ns: u64, cancellable: libc::c_int);
+    fn overlock_gate_sleep(gate: *const u32, value: u32, ns: u64, cancellable: c_int);
 }
 
 /// Returns whether the calling thread, which found a lock taken, has to wait at the gate.
@@ -83,7 +84,7 @@ fn may_be_cancelled() -> bool {
 }
 
 /// Sets when the thread can be cancelled. An asynchronous cancellation can strike here.
-fn set_cancel_type(kind: libc::c_int) {
+fn set_cancel_type(kind: c_int) {
     // SAFETY: no memory is passed.
     unsafe { real::setcanceltype(kind, core::ptr::null_mut()) };
 }
@@ -93,10 +94,7 @@ fn set_cancel_type(kind: libc::c_int) {
 ///
 /// # Safety
 /// As for libc's function.
-pub(crate) unsafe extern "C-unwind" fn setcanceltype(
-    kind: libc::c_int,
-    old: *mut libc::c_int,
-) -> libc::c_int {
+pub(crate) unsafe extern "C-unwind" fn setcanceltype(kind: c_int, old: *mut c_int) -> c_int {
     // Before the call, after which a cancellation can strike. A wrong note for that long is
     // harmless.
     let known = thread::this().cancel_type.replace(kind);
@@ -118,7 +116,7 @@ pub(crate) fn is_realtime() -> bool {
     }
     // SAFETY: no memory is passed.
     let now = unsafe { syscall(libc::SYS_sched_getscheduler, [0; 6]) };
-    let now = now as libc::c_int & !libc::SCHED_RESET_ON_FORK;
+    let now = now as c_int & !libc::SCHED_RESET_ON_FORK;
     let is_realtime = [libc::SCHED_FIFO, libc::SCHED_RR, libc::SCHED_DEADLINE].contains(&now);
     policy.set(POLICY_CALLS << 1 | u32::from(is_realtime));
     is_realtime
@@ -139,8 +137,8 @@ enum Stage {
 struct AtGate {
     mutex: *const Mutex,
     stage: Cell<Stage>,
-    /// The process as whose thread it waits.
-    me: Whose,
+    /// The process as whose thread it waits, in the stamp.
+    me: Cell<Whose>,
     /// The wait that this one has interrupted.
     outer: *const AtGate,
 }
@@ -149,9 +147,29 @@ impl AtGate {
     /// Begins a wait. It must not move before [`end`](Self::end).
     fn begin(&self, mutex: &Mutex) {
         thread::this().at_gate.set((&raw const *self).cast());
+        self.join(mutex);
+    }
+
+    /// `(n,o) -> (n+1,o)`
+    fn join(&self, mutex: &Mutex) {
         self.is(Stage::Moving);
         mutex.gate.fetch_add(ONE, Relaxed);
         self.is(Stage::Counted);
+    }
+
+    /// Joins again if a signal handler has forked and returned: this process counts nobody yet.
+    /// Returns false if the mutex is for threads of another process.
+    fn stays(&self, mutex: &Mutex, calls: &Calls) -> bool {
+        let me = choice::stamp();
+        if me != self.me.get() {
+            self.is(Stage::New);
+            if !(calls.enter)(mutex, me) {
+                return false;
+            }
+            self.me.set(me);
+            self.join(mutex);
+        }
+        true
     }
 
     /// Records the stage between what was done before and what is done next, for a signal handler.
@@ -170,7 +188,7 @@ impl AtGate {
         // SAFETY: a thread waits for the mutex.
         let mutex = unsafe { &*self.mutex };
         let has_it = leave(mutex);
-        mutex.stamp.leave(self.me);
+        mutex.stamp.leave(self.me.get());
         if has_it {
             unlock(mutex);
         }
@@ -179,7 +197,7 @@ impl AtGate {
 
 /// Releases a mutex whose lock the caller was handed, whether or not it has become the owner of a
 /// mutex that knows one.
-pub(crate) type Unlock = fn(&Mutex) -> libc::c_int;
+pub(crate) type Unlock = fn(&Mutex) -> c_int;
 
 /// Returns the innermost wait of the calling thread, or null.
 fn innermost() -> *const AtGate {
@@ -207,60 +225,74 @@ pub(crate) unsafe fn abandon(is_gone: impl Fn(usize) -> bool, unlock: Unlock) ->
     true
 }
 
-/// Takes the lock of a mutex if it is free, or returns an error number.
-pub(crate) type TryLock = extern "C" fn(&Mutex) -> libc::c_int;
+/// What a wait needs of the lock's algorithm.
+pub(crate) struct Calls {
+    /// Takes the lock if it is free, or returns an error number.
+    pub(crate) try_lock: extern "C" fn(&Mutex) -> c_int,
+    /// Counts the calling thread, of this process, in the stamp: `Stamp::enter`.
+    pub(crate) enter: fn(&Mutex, Whose) -> bool,
+    /// Takes the lock until a deadline, outside of the gate too, or returns an error number.
+    pub(crate) poll: fn(&Mutex, Option<u64>) -> c_int,
+}
 
-/// Waits for the mutex, until `CLOCK_MONOTONIC` reaches `deadline_ns`. Returns whether the caller
-/// holds it.
-pub(crate) fn wait(mutex: &Mutex, deadline_ns: Option<u64>, try_lock: TryLock, me: Whose) -> bool {
-    let cancellable = libc::c_int::from(may_be_cancelled());
+/// Waits for the mutex, until `CLOCK_MONOTONIC` reaches `deadline_ns`. The stamp counts the caller
+/// as of `me`, and no more when this returns whether the caller holds the mutex.
+pub(crate) fn wait(mutex: &Mutex, deadline_ns: Option<u64>, calls: &Calls, me: Whose) -> bool {
+    let cancellable = c_int::from(may_be_cancelled());
     if cancellable != 0 {
         // Cancellable only while it sleeps.
         set_cancel_type(DEFERRED);
     }
-    let record = AtGate { mutex, stage: Cell::new(Stage::New), me, outer: innermost() };
+    let (stage, me) = (Cell::new(Stage::New), Cell::new(me));
+    let record = AtGate { mutex, stage, me, outer: innermost() };
     record.begin(mutex);
-    let has_it = wait_inside(mutex, deadline_ns, try_lock, cancellable, &record);
+    let waited = wait_inside(mutex, deadline_ns, calls, cancellable, &record);
     record.end();
+    if waited.is_some() {
+        mutex.stamp.leave(record.me.get());
+    }
+    let has_it = waited.unwrap_or_else(|| (calls.poll)(mutex, deadline_ns) == 0);
     if cancellable != 0 {
         set_cancel_type(ASYNCHRONOUS);
     }
     has_it
 }
 
+/// Returns whether the caller holds the mutex, or `None` if it has to poll.
 fn wait_inside(
     mutex: &Mutex,
     deadline_ns: Option<u64>,
-    try_lock: TryLock,
-    cancellable: libc::c_int,
+    calls: &Calls,
+    cancellable: c_int,
     record: &AtGate,
-) -> bool {
+) -> Option<bool> {
     let mut recheck_ns = *RECHECK_NS.start();
-    loop {
+    while record.stays(mutex, calls) {
         let seen = mutex.gate.load(Relaxed);
         if seen & OPEN != 0 {
             record.is(Stage::Moving);
             if take(mutex) {
-                return true;
+                return Some(true);
             }
             record.is(Stage::Counted);
             continue;
         }
-        if try_lock(mutex) == 0 {
+        if (calls.try_lock)(mutex) == 0 {
             record.is(Stage::Moving);
             leave_with_lock(mutex);
-            return true;
+            return Some(true);
         }
         let now = Threads::now_ns();
         if deadline_ns.is_some_and(|at| now >= at) {
             record.is(Stage::Moving);
-            return leave(mutex);
+            return Some(leave(mutex));
         }
         let ns = deadline_ns.map_or(recheck_ns, |at| recheck_ns.min(at - now));
         // SAFETY: the mutex is alive while a thread waits for it.
         unsafe { overlock_gate_sleep(mutex.gate.as_ptr(), seen, ns, cancellable) };
         recheck_ns = (recheck_ns * 2).min(*RECHECK_NS.end());
     }
+    None
 }
 
 /// Returns whether the lock is handed over to a waiter at the gate that has not taken it yet.

@@ -75,6 +75,12 @@ pub(crate) trait Algorithm: ConstLock + Sized + 'static {
     /// Returns whether the lock of `mutex` is held although its holder is not on record.
     fn is_taken_unrecorded(&self, mutex: &Mutex) -> bool;
 
+    const AT_GATE: gate::Calls = gate::Calls {
+        try_lock: try_lock::<Self>,
+        enter: |mutex, me| mutex.stamp.enter(me, &Word::<Self>::of(mutex)),
+        poll: poll_until::<Self>,
+    };
+
     const OPERATIONS: Operations = Operations {
         lock: lock::<Self>,
         try_lock: try_lock::<Self>,
@@ -199,13 +205,13 @@ extern "C-unwind" fn lock_contended<L: Algorithm>(mutex: &Mutex, _unused: u64) -
     longest::enter();
     if gate::is_for_me() {
         longest::halts();
-        gate::wait(mutex, None, try_lock_in_child::<L>, me);
+        gate::wait(mutex, None, &L::AT_GATE, me);
     } else {
         lock_of::<L>(mutex).lock();
         hold::<L>(mutex);
+        leave(mutex, me);
     }
     longest::leave();
-    leave(mutex, me);
     0
 }
 
@@ -236,15 +242,15 @@ extern "C-unwind" fn wait_until<L: Algorithm>(mutex: &Mutex, deadline_ns: u64) -
         return poll_until::<L>(mutex, Some(deadline_ns));
     }
     let has_it = if !L::CAN_GIVE_UP || gate::is_for_me() {
-        gate::wait(mutex, Some(deadline_ns), try_lock_in_child::<L>, me)
+        gate::wait(mutex, Some(deadline_ns), &L::AT_GATE, me)
     } else {
         let has_it = lock_of::<L>(mutex).lock_until(deadline_ns);
         if has_it {
             hold::<L>(mutex);
         }
+        leave(mutex, me);
         has_it
     };
-    leave(mutex, me);
     if has_it { 0 } else { ETIMEDOUT }
 }
 
@@ -265,7 +271,6 @@ extern "C-unwind" fn lock_in_child<L: Algorithm>(mutex: &Mutex) -> c_int {
     lock::<L>(mutex)
 }
 
-/// This is also for a wait at the gate, during which a signal handler can fork and return.
 extern "C" fn try_lock_in_child<L: Algorithm>(mutex: &Mutex) -> c_int {
     adopt::<L>(mutex);
     try_lock::<L>(mutex)

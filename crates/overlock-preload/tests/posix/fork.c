@@ -103,6 +103,55 @@ CASE(child_unlocks_a_mutex_that_others_waited_for)
 	}
 }
 
+static pthread_mutex_t waited_for = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic pid_t forked;
+
+/* The child has no holder any more, and lets its one thread go on. */
+static void fork_and_let_the_child_in(int number)
+{
+	pid_t child = fork();
+
+	(void)number;
+	if (child == 0)
+		EQ(pthread_mutex_unlock(&waited_for), 0);
+	forked = child;
+}
+
+/* A thread that can be cancelled at any instruction waits outside the queue. */
+static void *wait_cancellably(void *argument)
+{
+	EQ(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL), 0);
+	EQ(pthread_mutex_lock(&waited_for), 0);
+	EQ(pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL), 0);
+	EQ(pthread_mutex_unlock(&waited_for), 0);
+	if (forked == 0) {
+		use_with_threads(&waited_for);
+		_exit(0);
+	}
+	return argument;
+}
+
+CASE(a_waiter_forks_in_a_handler_and_waits_on)
+{
+	struct sigaction action = { .sa_handler = fork_and_let_the_child_in };
+
+	EQ(sigaction(SIGUSR1, &action, NULL), 0);
+	for (int i = 0; i < 4; i++) {
+		pthread_t thread;
+
+		forked = -1;
+		EQ(pthread_mutex_lock(&waited_for), 0);
+		thread = start(wait_cancellably, NULL);
+		pause_ms(10);
+		EQ(pthread_kill(thread, SIGUSR1), 0);
+		while (forked == -1)
+			pause_ms(1);
+		expect_success(forked);
+		EQ(pthread_mutex_unlock(&waited_for), 0);
+		join(thread);
+	}
+}
+
 static void *enter_in_child(void *argument)
 {
 	return enter_section(argument);
