@@ -98,7 +98,6 @@ strip = true
     )
 }
 
-/// Copies a folder, following links.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {

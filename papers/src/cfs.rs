@@ -94,7 +94,6 @@ struct Queue {
     locked_until: u64,
 }
 
-/// See the [module documentation](self).
 #[derive(Debug)]
 pub(super) struct Cfs {
     policy: Box<dyn Policy + Send>,

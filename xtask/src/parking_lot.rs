@@ -68,7 +68,6 @@ pub(crate) fn fetch(folder: &Path, dependencies: &str) -> Result<Option<PathBuf>
     Ok(Some(fetched.join("vendor")))
 }
 
-/// Runs the tests of `parking_lot`.
 fn parking_lots(from: &Path, to: &Path) -> Result<bool> {
     let features = "features = [\"serde\", \"arc_lock\"]";
     package(to, &format!("parking_lot = {{ {}, {features} }}\n{NEEDED}", ours(NAME)))?;
@@ -140,7 +139,6 @@ pub(crate) fn package(folder: &Path, dependencies: &str) -> Result<()> {
     Ok(fs::write(folder.join("src/lib.rs"), "")?)
 }
 
-/// Runs a package's tests.
 pub(crate) fn tests(folder: &Path, args: &[&str]) -> Result<bool> {
     println!("+ cargo test in {}", folder.display());
     let mut cargo = Command::new(env!("CARGO"));

@@ -39,7 +39,6 @@ const DIFFERENT: [(&str, &str); 2] = [
     ),
 ];
 
-/// Runs the tests of `spin`.
 fn spins(from: &Path, to: &Path) -> Result<bool> {
     package(to, &format!("spin = {{ {} }}\n", ours(NAME)))?;
     let mut lib = String::new();

@@ -56,7 +56,6 @@ const AT_MOST_S: &str = "480";
 /// that has other things to do.
 const AGAIN: usize = 2;
 
-/// How a crate's tests ended.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Ended {
     passed: u64,

@@ -200,7 +200,6 @@ impl Job {
 }
 
 impl fmt::Display for Job {
-    /// The point and its workload.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { lock, policy, cpus, .. } = self;
         write!(f, "{}: {lock}", self.group())?;

@@ -211,9 +211,6 @@ impl Drop for Child {
 
 /// Makes this process end with its parent, which must be `parent`: for a new process before it
 /// executes a program.
-///
-/// # Errors
-/// If the parent has died already.
 pub fn die_with(parent: i32) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     if getppid() == Pid::from_raw(parent) { Ok(()) } else { Err(Errno::SRCH.into()) }

@@ -3,6 +3,9 @@
 
 #![cfg(feature = "threads")]
 
+#[path = "threads/support/child.rs"]
+mod child;
+
 use std::thread;
 use std::time::Duration;
 
@@ -37,26 +40,12 @@ fn a_fork_during_the_first_contention() {
     LOCK.lock();
     // SAFETY: the handler stays valid for the life of the program.
     assert_eq!(unsafe { libc::pthread_atfork(Some(contend), None, None) }, 0);
-    // SAFETY: the child's code takes no lock but Overlock's, and leaves by _exit.
-    match unsafe { libc::fork() } {
-        -1 => panic!("fork failed"),
-        0 => {
-            // SAFETY: the only argument is a number of seconds; the signal kills a hung child.
-            unsafe { libc::alarm(60) };
-            // SAFETY: the forking thread holds the lock, and the child has its own copy of it.
-            unsafe { LOCK.unlock() };
-            LOCK.lock();
-            // SAFETY: the line above took the lock.
-            unsafe { LOCK.unlock() };
-            let mended = LOCK.try_lock();
-            // SAFETY: ends the child without running the parent's exit handlers.
-            unsafe { libc::_exit(i32::from(!mended)) };
-        }
-        pid => {
-            let mut status = 0;
-            // SAFETY: `status` is valid to write to; `pid` is our child.
-            let waited = unsafe { libc::waitpid(pid, &raw mut status, 0) };
-            assert_eq!((waited, status), (pid, 0), "the child hung or failed");
-        }
-    }
+    child::in_child(|| {
+        // SAFETY: the forking thread holds the lock, and the child has its own copy of it.
+        unsafe { LOCK.unlock() };
+        LOCK.lock();
+        // SAFETY: the line above took the lock.
+        unsafe { LOCK.unlock() };
+        assert!(LOCK.try_lock());
+    });
 }

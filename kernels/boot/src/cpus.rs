@@ -22,7 +22,6 @@ pub struct PerCpu {
     pub up: AtomicBool,
     /// How many non-maskable interrupts it is in.
     pub in_nmi: AtomicU32,
-    /// Whether its timer ticks.
     pub ticking: AtomicBool,
     /// Counts of its APIC's timer between two ticks.
     pub tick_counts: AtomicU32,
@@ -44,7 +43,6 @@ pub struct PerCpu {
     pub tally: Tally,
 }
 
-/// How many counts there are.
 pub const COUNTS: usize = 11;
 
 /// Waits and kicks by outcome. Written by its CPU, in interrupts too.
@@ -62,15 +60,12 @@ pub struct Tally {
     pub stray: AtomicU64,
     /// Halts that ended with their word unchanged.
     pub futile: AtomicU64,
-    /// Kicks that were sent.
     pub kicks: AtomicU64,
     /// Kicks that were found by a later wait.
     pub stale: AtomicU64,
     /// Kicks that arrived as interrupts.
     pub arrived: AtomicU64,
-    /// Ticks of the timer.
     pub ticks: AtomicU64,
-    /// Non-maskable interrupts.
     pub nmis: AtomicU64,
 }
 
@@ -91,7 +86,6 @@ impl Tally {
         }
     }
 
-    /// All counts, by name.
     pub fn all(&self) -> [(&'static str, u64); COUNTS] {
         [
             ("early", &self.early),
@@ -110,7 +104,6 @@ impl Tally {
     }
 }
 
-/// Counts one.
 pub fn count(what: &AtomicU64) {
     what.fetch_add(1, Relaxed);
 }
@@ -139,7 +132,6 @@ impl PerCpu {
         }
     }
 
-    /// The number of this CPU.
     #[inline]
     pub fn number(&self) -> usize {
         self.number.load(Relaxed) as usize
@@ -182,7 +174,6 @@ pub fn is_up() {
     STARTED.fetch_add(1, Release);
 }
 
-/// How many CPUs are up.
 pub fn started() -> usize {
     // ORDERING: Acquire, with the Release of `is_up`.
     STARTED.load(core::sync::atomic::Ordering::Acquire)

@@ -33,16 +33,13 @@ use crate::machine::clock;
 /// with four waits each can need. 2 KiB.
 pub const BUCKETS: usize = 32;
 
-/// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// It did not begin: nothing could have ended it in time.
     Refused,
     /// It did not halt: the word had changed.
     Early,
-    /// By a kick.
     Kicked,
-    /// By its deadline.
     Overdue,
     /// By something else, an interrupt mostly.
     Otherwise,
@@ -52,7 +49,6 @@ pub enum Ended {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Sabotage {
-    /// Nothing.
     None,
     /// A wait does not look at its word (P1).
     NeverLooks,
@@ -87,7 +83,6 @@ impl Sabotage {
     const NAMED: [(&str, Self); 2] =
         [("looks-early", Self::LooksEarly), ("kicks-nobody", Self::KicksNobody)];
 
-    /// The one called `name`.
     pub fn called(name: &str) -> Option<Self> {
         Self::NAMED.iter().find_map(|(known, how)| (*known == name).then_some(*how))
     }

@@ -6,7 +6,6 @@
 //! Sources: Xen's public headers, 4.17 (MIT licence): xen.h, sched.h, vcpu.h, event_channel.h,
 //! memory.h, hvm/hvm_op.h, arch-x86/xen.h, arch-x86/xen-x86_64.h, arch-x86/cpuid.h.
 
-#[allow(missing_docs, reason = "names and meanings are those of the headers")]
 pub mod abi;
 pub mod calls;
 pub mod events;

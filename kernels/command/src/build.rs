@@ -10,7 +10,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A bare machine.
 const NONE: &str = "x86_64-unknown-none";
 /// This machine, without its operating system.
 const HOSTED: &str = "x86_64-unknown-linux-gnu";
@@ -20,9 +19,6 @@ pub const VMM: &str = "overlock-vmm";
 
 /// Builds the optimised image, and returns its path; `None` after Ctrl-C. Cargo's output goes to
 /// standard error.
-///
-/// # Errors
-/// If the source tree is not on this machine, or does not build.
 pub fn image() -> Result<Option<PathBuf>> {
     image_for(targets()[0])
 }
@@ -34,9 +30,6 @@ pub fn targets() -> &'static [&'static str] {
 }
 
 /// Builds the image for a target, as [`image`] does.
-///
-/// # Errors
-/// As [`image`].
 pub fn image_for(target: &str) -> Result<Option<PathBuf>> {
     let flags = "--cfg overlock_image -C no-redzone=y -C relocation-model=static -C debuginfo=0";
     let (mut cargo, folder) = cargo("overlock-boot", target, flags)?;
@@ -48,9 +41,6 @@ pub fn image_for(target: &str) -> Result<Option<PathBuf>> {
 
 /// Builds the image and the monitor of virtual machines: static, since the monitor is all that the
 /// Linux has which runs it.
-///
-/// # Errors
-/// As [`image`].
 pub fn with_vmm() -> Result<Option<PathBuf>> {
     let Some(image) = image()? else { return Ok(None) };
     let (mut cargo, folder) = cargo(VMM, HOSTED, "-C target-feature=+crt-static")?;

@@ -23,7 +23,6 @@ const LOCKS: [(&str, &str); 4] = [
 /// The switch that is off, a NOP of five bytes.
 const SWITCH: &str = "nopl 0x0(%rax,%rax,1)";
 
-/// A function of the image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Function {
     bytes: u64,
@@ -127,9 +126,6 @@ fn difference(verbs: &[Function; 4]) -> Option<String> {
 
 /// Compares the verbs in an image. Returns a table of their sizes with the differences below it,
 /// and whether no lock that is switched off differs from the native one.
-///
-/// # Errors
-/// If `nm` or `objdump` is missing, or the image has no such verbs.
 pub fn check(image: &Path) -> Result<(String, bool)> {
     let symbols = symbols(&said("nm", &["-S"], image)?);
     let listing = said("objdump", &["-d", "--no-show-raw-insn"], image)?;

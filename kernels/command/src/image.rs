@@ -56,9 +56,6 @@ fn key(job: &Job) -> Key {
 
 impl Image {
     /// Opens the world of this name, and builds the image for it.
-    ///
-    /// # Errors
-    /// What is missing, and what would bring it.
     pub fn new(name: &str, note: Note) -> Result<Self> {
         let name = ["tcg", "kvm-guest", "xen", "xen-pvh"].into_iter().find(|known| *known == name);
         let Some(name) = name else { bail!("no kernel runs there") };

@@ -60,7 +60,6 @@ fn has_linux() -> bool {
     found && has_qemu()
 }
 
-/// The kernel image.
 static IMAGE: LazyLock<PathBuf> =
     LazyLock::new(|| overlock_kernels::build::image().expect("it builds").expect("no Ctrl-C"));
 
@@ -86,7 +85,6 @@ impl Kernel {
         Self::boot_image(&IMAGE, line, patience)
     }
 
-    /// Boots this image.
     fn boot_image(image: &Path, line: &str, patience: u64) -> Self {
         let _alone = alone();
         let mut qemu = Command::new("qemu-system-x86_64");
@@ -136,7 +134,6 @@ const PATIENT: u64 = 600;
 const CHECKS: &str = "do=contract:conformance:nesting cpus=4 locks=test-and-set:ticket:queued:hybrid \
                       ops=4000 ticks=20";
 
-/// The checks through the command.
 fn verified(world: &str, least: usize) {
     let _alone = alone();
     let said = said(&["bench", "--in", world, "--check", "--json", "--cpus", "4"]);

@@ -51,14 +51,12 @@ fn futex(word: &AtomicU32, operation: i32, value: u32, bits: u32) {
     }
 }
 
-/// What the threads share.
 struct Shared {
     word: AtomicU32,
     ended: AtomicBool,
     ready: Barrier,
 }
 
-/// Stays on CPU number `cpu`.
 fn stay_on(cpu: usize) {
     // SAFETY: a set of CPUs is plain data, and the thread is this one.
     unsafe {

@@ -6,10 +6,8 @@ use std::path::PathBuf;
 /// What went wrong, for people.
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// A machine to be.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Options {
-    /// How many vCPUs.
     pub(crate) cpus: u8,
     /// Memory, in MiB.
     pub(crate) memory_mib: u64,
@@ -19,9 +17,7 @@ pub(crate) struct Options {
     pub(crate) unhalt: bool,
     /// What a Linux starts with: an archive of files.
     pub(crate) files: Option<PathBuf>,
-    /// The kernel.
     pub(crate) image: PathBuf,
-    /// Its command line.
     pub(crate) line: String,
 }
 

@@ -10,10 +10,8 @@ use crate::console::Console;
 use crate::load::Start;
 use crate::options::Result;
 
-/// What a vCPU's thread tells.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// Where a vCPU is.
     Place(String),
     /// The machine has ended, with a code or by a failure.
     Ended(std::result::Result<u8, String>),
@@ -27,7 +25,6 @@ const READY: u8 = 0x60;
 /// A byte that is written here ends the machine.
 pub(crate) const END: u16 = 0xf4;
 
-/// A flat segment.
 fn segment(selector: u16, kind: u8) -> kvm_segment {
     kvm_segment {
         limit: u32::MAX,
@@ -66,7 +63,6 @@ pub(crate) fn begin_at(vcpu: &VcpuFd, start: Start) -> Result<()> {
     Ok(())
 }
 
-/// Where it is, for people.
 fn place(vcpu: &VcpuFd, number: u8) -> String {
     let (Ok(general), Ok(special), Ok(state)) =
         (vcpu.get_regs(), vcpu.get_sregs(), vcpu.get_mp_state())

@@ -53,7 +53,6 @@ const RUNNING: u32 = 0;
 const HALTED: u32 = 1;
 const HASHED: u32 = 2;
 
-/// A waiter's node.
 #[repr(align(64))]
 struct Node<P: Platform> {
     /// Whether this waiter is the queue head.

@@ -36,7 +36,6 @@ const STEP: u16 = 2;
 #[repr(align(64))]
 struct Record<P: Platform>(P::Word);
 
-/// See the [module documentation](self).
 #[repr(C)]
 pub(crate) struct Ticket<P: Platform> {
     head: P::Half,

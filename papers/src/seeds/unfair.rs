@@ -9,7 +9,6 @@ use overlock::atomic::{Atomic, ConstAtomic};
 use overlock::platform::Platform;
 use overlock::{ConstLock, RawLock};
 
-/// See the [module documentation](self).
 pub(crate) struct Unfair<P: Platform> {
     taken: P::Word,
 }

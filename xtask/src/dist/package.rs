@@ -9,7 +9,6 @@ use anyhow::{Context, Result, bail, ensure};
 use super::{Layout, files, succeeds, version, write};
 use crate::debian::clear;
 
-/// Builds the package in `out`.
 pub(super) fn package(built: &Path, out: &Path) -> Result<PathBuf> {
     let (architecture, triplet) = match std::env::consts::ARCH {
         "x86_64" => ("amd64", "x86_64-linux-gnu"),

@@ -32,9 +32,6 @@ impl fmt::Display for Toolchain {
 
 impl Toolchain {
     /// Finds a compiler, or gets one into `folder`.
-    ///
-    /// # Errors
-    /// The reason why there is none here.
     pub(super) fn find(folder: &Path) -> Result<Self> {
         let target_dir = folder.join("build");
         let installed = Self { debian: None, target_dir };

@@ -10,7 +10,6 @@ use crate::workload::Profile;
 use overlock_results::PmTimerRule;
 use overlock_results::{Error, Lengths, Published, Task};
 
-/// An experiment, read from TOML.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {

@@ -300,7 +300,6 @@ fn a_death_that_is_not_reported_is_noticed() {
     assert!(matches!(out.status.code(), Some(1 | 124)), "{out:?}");
 }
 
-/// The Rust half of `examples/both.c`.
 fn rust_half() -> PathBuf {
     support::built().join("../examples/libboth.a")
 }

@@ -89,7 +89,6 @@ pub(crate) fn is_present(name: &str) -> bool {
     Command::new(name).arg("--version").output().is_ok_and(|out| out.status.success())
 }
 
-/// This package's folder.
 pub(crate) fn package() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }

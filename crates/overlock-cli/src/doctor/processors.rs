@@ -7,7 +7,6 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long `doctor` watches steal.
 const STEAL_WATCH: Duration = Duration::from_millis(500);
 
 pub(super) fn cpus() -> Symptom {

@@ -100,7 +100,6 @@ pub(crate) fn c_library() -> PathBuf {
     paths.map(PathBuf::from).find(|path| path.to_string_lossy().contains("libc.")).unwrap()
 }
 
-/// Writes an executable file.
 pub(crate) fn program(folder: &Path, name: &str, bytes: &[u8], mode: u32) -> String {
     let path = folder.join(name);
     fs::write(&path, bytes).unwrap();
@@ -126,7 +125,6 @@ pub(crate) fn children_of(parent: u32) -> Vec<String> {
     children.map(|process| process.pid.to_string()).collect()
 }
 
-/// Sends Ctrl-C's signal.
 pub(crate) fn interrupt(pid: u32) {
     send("INT", pid);
 }

@@ -26,7 +26,6 @@ pub(crate) fn turn(name: &str) -> Turn {
     }
 }
 
-/// Compiles a program.
 pub(crate) fn program(folder: &Path, name: &str) -> String {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/trace");
     let path = folder.join(name);

@@ -37,7 +37,6 @@ impl Kind {
     }
 }
 
-/// How a lock is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Mode {
     Read,
@@ -45,7 +44,6 @@ pub(crate) enum Mode {
     Write,
 }
 
-/// How a lock is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Want {
     Read,
@@ -65,7 +63,6 @@ impl Want {
     }
 }
 
-/// How long a call waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum By {
     /// For ever.
@@ -82,7 +79,6 @@ pub(crate) enum By {
     Hour,
 }
 
-/// How a closure ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum End {
     Returns,
@@ -117,7 +113,6 @@ pub(crate) enum Call {
     Barrier,
 }
 
-/// What a call has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Outcome {
     Done,

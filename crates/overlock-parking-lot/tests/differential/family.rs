@@ -200,7 +200,6 @@ impl<F: Family> Locks<F> {
     }
 }
 
-/// The deadline of a call.
 fn until(by: By) -> Option<Instant> {
     let now = Instant::now();
     match by {
@@ -212,7 +211,6 @@ fn until(by: By) -> Option<Instant> {
     }
 }
 
-/// Takes a mutex.
 fn take(raw: &impl AnyMutex, by: By) -> bool {
     match (by, until(by)) {
         (By::Ever, _) => raw.lock(),

@@ -175,7 +175,6 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// A program under way.
 struct Run<'a> {
     machine: &'a mut dyn Machine,
     /// All states in which it can be.

@@ -13,7 +13,6 @@ use crate::row::{Point, beside};
 use crate::stats::{self, Interval};
 use crate::units::{Nanos, three};
 
-/// Points that can be compared.
 #[derive(Debug)]
 pub(crate) struct Section<'a> {
     pub(crate) title: String,
@@ -158,7 +157,6 @@ impl Cell<'_> {
         })
     }
 
-    /// Returns the median over runs.
     pub(crate) fn median(&self, of: impl Fn(&Point) -> Option<f64>) -> Option<f64> {
         let all: Vec<f64> = self.points.iter().filter_map(|(_, point)| of(point)).collect();
         stats::median(&all)

@@ -33,7 +33,6 @@ pub(crate) struct Bar {
     pub(crate) height: f64,
 }
 
-/// Draws rectangles as a path.
 pub(crate) fn path(spans: impl IntoIterator<Item = Span>, Bar { top, height }: Bar) -> String {
     let rectangle = |span: Span| {
         let (from, length) = (span.from, span.length());

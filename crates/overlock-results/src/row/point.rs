@@ -311,7 +311,6 @@ impl Point {
     }
 }
 
-/// Names busy processes, for people.
 pub fn beside(count: Option<u32>) -> String {
     match count {
         None => String::new(),

@@ -17,7 +17,6 @@ pub const LIBC: &str = "libc";
 /// that.
 pub const NONE: &str = "none";
 
-/// The world of these rows.
 pub const PROCESS: &str = "process";
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -11,7 +11,6 @@ pub(crate) fn run(commit: &str) -> Value {
            "machine": machine})
 }
 
-/// A point on two pCPUs.
 pub(crate) fn point(lock: &str, cpus: u64, ops: f64) -> Value {
     json!({"kind": "point", "world": "kvm", "workload": "micro", "lock": lock, "policy": "none",
            "cpus": cpus, "pcpus": 2, "cs_ns": 1000, "ncs_ns": 0, "seconds": 0.5,
@@ -22,7 +21,6 @@ pub(crate) fn point(lock: &str, cpus: u64, ops: f64) -> Value {
            "longest_stall_ns": 555555, "cpu_s_per_s": 1.75})
 }
 
-/// Four points of one run.
 pub(crate) fn experiment(commit: &str, faster: f64) -> Vec<Value> {
     let points = [("hybrid", 2, 9e6), ("hybrid", 8, 8e6), ("ticket", 2, 7e6), ("ticket", 8, 3e4)];
     let points = points.map(|(lock, cpus, ops)| point(lock, cpus, ops * faster));

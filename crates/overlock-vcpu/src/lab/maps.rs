@@ -29,9 +29,6 @@ impl Region {
 }
 
 /// Lists the present mappings of the process.
-///
-/// # Errors
-/// When `/proc/self/maps` cannot be read.
 pub(crate) fn process_regions() -> Result<Vec<Region>, Error> {
     let maps = fs::read_to_string("/proc/self/maps").map_err(|e| Error::Io {
         attempt: "read /proc/self/maps (is /proc mounted?)",

@@ -11,9 +11,6 @@ pub(crate) fn number() -> i32 {
 }
 
 /// Makes the process call `handler` on the signal.
-///
-/// # Errors
-/// When the system refuses, which it does only for signals that cannot be handled.
 pub(crate) fn install(handler: extern "C" fn(i32)) -> Result<(), Error> {
     // SAFETY: all-zero is a valid `sigaction` (an empty mask, no flags).
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };

@@ -23,9 +23,6 @@ unsafe impl Sync for SliceTimer {}
 
 impl SliceTimer {
     /// Makes a timer that sends this thread the signal to leave the guest.
-    ///
-    /// # Errors
-    /// When the system has no timer left.
     pub(crate) fn for_this_thread() -> Result<Self, Error> {
         // SAFETY: all-zero is a valid `sigevent`; the fields that matter are set next.
         let mut event: libc::sigevent = unsafe { std::mem::zeroed() };

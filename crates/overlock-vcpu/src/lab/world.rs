@@ -21,9 +21,6 @@ pub struct Laboratory<M = NoMore>(PhantomData<M>);
 
 impl<M: MoreLocks> Laboratory<M> {
     /// Opens the laboratory.
-    ///
-    /// # Errors
-    /// Why it does not exist on this machine.
     pub fn open() -> Result<Self, Error> {
         KvmEngine::availability()?;
         Ok(Self(PhantomData))

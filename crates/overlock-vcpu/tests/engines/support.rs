@@ -40,7 +40,6 @@ pub(crate) fn config(vcpus: u32, pcpus: u32) -> Config<'static> {
     config
 }
 
-/// A closure as a program.
 pub(crate) struct Body<F>(pub(crate) F);
 
 impl<F: Fn(Vcpu<Ports>) + Sync> Program<Ports> for Body<F> {

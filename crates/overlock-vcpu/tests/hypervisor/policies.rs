@@ -78,7 +78,6 @@ impl Policy for Blind {
     }
 }
 
-/// Asks a policy once.
 fn ask(policy: &mut dyn Policy, spin: &Spin, candidates: &[Candidate]) -> (Verdict, Trace) {
     let mut trace = Trace::new(candidates.len() as u32);
     let verdict = policy.on_spin(spin, &View::new(Nanos(1_000), 1, candidates), &mut trace);

@@ -15,13 +15,11 @@ use overlock::raw::Narrow;
 
 macro_rules! probes {
     ($($lock:ty: $lock_it:ident, $try_it:ident, $unlock_it:ident;)*) => {$(
-        /// Takes the lock.
         #[unsafe(no_mangle)]
         pub extern "C" fn $lock_it(lock: &$lock) {
             lock.lock();
         }
 
-        /// Tries to take the lock.
         #[unsafe(no_mangle)]
         pub extern "C" fn $try_it(lock: &$lock) -> bool {
             lock.try_lock()

@@ -24,7 +24,6 @@ use super::platform::worlds::{FUTEX, SPURIOUS, STALE, TIMEOUT, TOKEN};
 use super::platform::{self, ByAddress, Halting, Spinning, World};
 use Act::{Give, GiveAll, GiveInside, Linger, Take, TakeBy};
 
-/// What a CPU does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
     /// Waits for a token and takes it.

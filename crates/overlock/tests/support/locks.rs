@@ -41,7 +41,6 @@ pub(crate) enum Step {
 }
 use Step::{Enter, Leave, Lock, Pass, Until, Yield};
 
-/// A lock of any kind.
 pub(crate) trait Verbs: RawLock {
     fn until(&self, _deadline_ns: u64) -> bool {
         unreachable!("no model of this lock has a deadline")

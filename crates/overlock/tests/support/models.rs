@@ -61,7 +61,6 @@ impl Depth {
     }
 }
 
-/// The result of an exploration.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     pub(crate) executions: u64,
@@ -217,7 +216,6 @@ pub(crate) fn play<S: Scene>(
     }
 }
 
-/// A model by name.
 pub(crate) struct Model {
     pub(crate) name: &'static str,
     pub(crate) run: fn(Depth) -> Report,
@@ -264,14 +262,12 @@ macro_rules! models {
 }
 pub(crate) use models;
 
-/// All models.
 pub(crate) fn all() -> impl Iterator<Item = &'static Model> {
     let locks = [table::first::MODELS, table::MODELS, unsure::MODELS];
     let families = [refreshes::MODELS, shared::MODELS, condvars::MODELS];
     locks.into_iter().chain(families).flatten()
 }
 
-/// The model of this name.
 pub(crate) fn model(name: &str) -> &'static Model {
     all().find(|model| model.name == name).unwrap_or_else(|| panic!("no model {name}"))
 }

@@ -64,7 +64,6 @@ pub(crate) type CheapByAddress = Loom<true, true, true>;
 /// CPUs that never halt.
 pub(crate) type Spinning = Loom<false, false>;
 
-/// How a CPU halts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Halt {
     /// It sleeps under a kernel's lock.
@@ -73,7 +72,6 @@ pub(crate) enum Halt {
     Token,
 }
 
-/// What `membarrier` does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Barrier {
     /// It cuts sequences off, as it should.
@@ -84,7 +82,6 @@ pub(crate) enum Barrier {
     Pretended,
 }
 
-/// The parameters of one exploration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct World {
     pub(crate) halt: Halt,
@@ -149,7 +146,6 @@ pub(crate) mod worlds {
     pub(crate) const TIMEOUT: World = World { timeouts: true, ..FUTEX };
 }
 
-/// The state of one CPU.
 #[derive(Default)]
 struct Own {
     clock_ns: Cell<u64>,

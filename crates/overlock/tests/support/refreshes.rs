@@ -75,7 +75,6 @@ impl<P: Platform<Word = Word>> Shared for Refresh<Number, P> {
     }
 }
 
-/// What a CPU asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
     Join,

@@ -11,6 +11,7 @@ use std::time::Duration;
 use overlock::platform::{Native, Shared, Threads};
 use overlock::{Mutex, Queued, RawCondvar, RawLock, TestAndSet, ThreadCondvar, ThreadMutex};
 
+use crate::support::child::Child;
 use crate::support::oracle::ends_soon;
 
 /// A mutex and a condition variable, and how many threads wait for `0` to change.
@@ -261,31 +262,19 @@ fn a_forked_child_notifies_its_own_waiters_alone() {
     }
     MONITOR.has(2);
     let held = MONITOR.mutex.lock();
-    // SAFETY: the child uses threads and this library, whose locks work there, and ends by `_exit`.
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0);
-    if child == 0 {
-        // SAFETY: the only argument is a number of seconds.
-        unsafe { libc::alarm(60) };
-        drop(held);
-        let mine = || thread::spawn(|| MONITOR.wait_once(LONG));
-        let sound = catch_unwind(|| {
-            assert!(!MONITOR.changed.notify_one() && MONITOR.changed.notify_all() == 0);
-            for _ in 0..3 {
-                let waiter = mine();
-                MONITOR.has(3);
-                assert!(MONITOR.changed.notify_one() && !MONITOR.changed.notify_one());
-                assert!(waiter.join().unwrap());
-            }
-        });
-        // SAFETY: ends the child at once.
-        unsafe { libc::_exit(i32::from(sound.is_err())) };
-    }
+    let child = Child::new(|| {
+        // SAFETY: the forking thread holds it, and the child has a copy of its own.
+        unsafe { MONITOR.mutex.raw().unlock() };
+        assert!(!MONITOR.changed.notify_one() && MONITOR.changed.notify_all() == 0);
+        for _ in 0..3 {
+            let waiter = thread::spawn(|| MONITOR.wait_once(LONG));
+            MONITOR.has(3);
+            assert!(MONITOR.changed.notify_one() && !MONITOR.changed.notify_one());
+            assert!(waiter.join().unwrap());
+        }
+    });
     drop(held);
-    let mut status = 0;
-    // SAFETY: the child was just made, and `status` is valid.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    assert_eq!(status, 0, "the child hung or failed");
+    assert!(child.is_sound(), "the child hung or failed");
     assert_eq!(MONITOR.changed.notify_all(), 2);
 }
 
@@ -319,19 +308,7 @@ fn processes_share_a_condition_variable() {
             both.changed.notify_one();
         }
     };
-    // SAFETY: the child makes only system calls, and ends by `_exit`.
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0);
-    if child == 0 {
-        // SAFETY: the only argument is a number of seconds.
-        unsafe { libc::alarm(60) };
-        takes_turns(1);
-        // SAFETY: ends the child at once.
-        unsafe { libc::_exit(0) };
-    }
+    let child = Child::new(|| takes_turns(1));
     takes_turns(0);
-    let mut status = 0;
-    // SAFETY: the child was just made, and `status` is valid.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    assert_eq!((status, both.turn.load(SeqCst)), (0, 100));
+    assert!(child.is_sound() && both.turn.load(SeqCst) == 100);
 }

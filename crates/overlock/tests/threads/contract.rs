@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::support::alone::is_alone;
+use crate::support::child::Child;
 use crate::support::oracle::{Verdict, beside, sleeps, watched_for};
 use crate::support::skip::skip;
 use overlock::counters::Event;
@@ -368,17 +369,7 @@ fn p11_a_release_after_membarrier_misses_nothing() {
 
 /// Whether `child` returns true in a forked child.
 fn holds_in_a_child(child: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child makes only system calls, reads memory, and exits.
-    let pid = unsafe { libc::fork() };
-    assert!(pid >= 0);
-    if pid == 0 {
-        // SAFETY: this ends the child at once.
-        unsafe { libc::_exit(i32::from(!child())) };
-    }
-    let mut status = 0;
-    // SAFETY: the child was just made, and `status` is valid.
-    assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
-    status == 0
+    Child::new(|| assert!(child())).is_sound()
 }
 
 #[test]

@@ -6,32 +6,12 @@ use std::thread;
 use std::time::Duration;
 
 use crate::support::alone::is_alone;
+use crate::support::child::in_child;
 use crate::support::oracle::{Verdict, beside, sleeps, watched};
 use overlock::counters::Uncounted;
 use overlock::platform::{Native, Platform, Threads};
 use overlock::raw::Narrow;
 use overlock::{ConstLock, Hybrid, Queued, RawLock, RawRwLock, RawTimedLock, TestAndSet, Ticket};
-
-/// Runs `child` in a forked child; if the child panics or hangs, this test fails.
-fn in_child(child: impl FnOnce()) {
-    // SAFETY: the child's code takes no lock but Overlock's, and leaves by _exit.
-    match unsafe { libc::fork() } {
-        -1 => panic!("fork failed"),
-        0 => {
-            // SAFETY: the only argument is a number of seconds; the signal kills a hung child.
-            unsafe { libc::alarm(120) };
-            let sound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child)).is_ok();
-            // SAFETY: ends the child without running the parent's exit handlers.
-            unsafe { libc::_exit(i32::from(!sound)) };
-        }
-        pid => {
-            let mut status = 0;
-            // SAFETY: `status` is valid to write to; `pid` is our child.
-            let waited = unsafe { libc::waitpid(pid, &raw mut status, 0) };
-            assert_eq!((waited, status), (pid, 0), "the child hung or failed");
-        }
-    }
-}
 
 const WAITERS: usize = 6;
 

@@ -4,6 +4,7 @@
 
 mod support {
     pub(crate) mod alone;
+    pub(crate) mod child;
     pub(crate) mod family;
     pub(crate) mod likeness;
     pub(crate) mod oracle;

@@ -19,7 +19,6 @@ macro_rules! probes {
             }
         )*
 
-        /// Keeps them in the image.
         pub(super) fn keep() {
             $(
                 core::hint::black_box($lock_it as *const ());

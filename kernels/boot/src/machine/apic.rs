@@ -62,7 +62,6 @@ fn write(register: usize, value: u32) {
     unsafe { core::ptr::with_exposed_provenance_mut::<u32>(BASE + register).write_volatile(value) };
 }
 
-/// Enables this CPU's APIC.
 pub fn enable() {
     // SAFETY: the default base, enabled.
     unsafe { wrmsr(IA32_APIC_BASE, BASE as u64 | ENABLED) };
@@ -186,7 +185,6 @@ pub fn save() -> u32 {
     read(COMMAND_TO)
 }
 
-/// Restores it.
 pub fn restore(saved: u32) {
     while read(COMMAND) & SENDING != 0 {
         core::hint::spin_loop();

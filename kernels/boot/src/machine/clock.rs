@@ -40,7 +40,6 @@ pub fn set(scale: u64, origin: u64) {
     ORIGIN.store(origin, Relaxed);
 }
 
-/// Spins for `ns` nanoseconds.
 #[inline]
 pub fn spin_ns(ns: u64) {
     if ns == 0 {

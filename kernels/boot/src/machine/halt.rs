@@ -101,7 +101,6 @@ unsafe extern "C" fn plain_halt() {
     naked_asm!("hlt", "ret")
 }
 
-/// How a CPU halts.
 #[derive(Clone, Copy, Debug)]
 pub enum Means {
     /// `hlt` with interrupts enabled, one of which is the kick.

@@ -52,7 +52,6 @@ use crate::machine::io;
 use crate::plan::Plan;
 use crate::say;
 
-/// A vCPU of KVM.
 #[derive(Clone, Copy, Debug)]
 pub struct Kvm;
 
@@ -74,9 +73,7 @@ const KVM: [u32; 3] = [0x4b4d_564b, 0x564b_4d56, 0x4d];
 /// What the host offers: EAX and EDX of `KVM_CPUID_FEATURES`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features {
-    /// `KVM_FEATURE_*`.
     pub features: u32,
-    /// `KVM_HINTS_*`.
     pub hints: u32,
 }
 
@@ -87,7 +84,6 @@ const FEATURE_PV_UNHALT: u32 = 1 << 7;
 /// `KVM_HINTS_REALTIME`: a vCPU is never taken off its processor.
 const HINT_REALTIME: u32 = 1;
 
-/// What the locks do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Spin for a while, then wait.

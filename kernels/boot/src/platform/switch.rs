@@ -45,7 +45,6 @@ fn jump(at: usize, target: usize) -> Code {
     [0xe9, a, b, c, d]
 }
 
-/// Whether waiting is switched on.
 #[inline(always)]
 pub(crate) fn is_on() -> bool {
     // SAFETY: the five bytes are a NOP or a jump to `on`, and touch no register and no memory.

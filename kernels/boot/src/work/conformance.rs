@@ -13,7 +13,6 @@ use crate::cpus;
 use crate::kernel::{Kernel, everywhere};
 use crate::plan::Plan;
 
-/// What a lock protects here.
 struct Count(UnsafeCell<u64>);
 
 // SAFETY: only holders of the lock under test touch it; a broken one loses updates, which is what

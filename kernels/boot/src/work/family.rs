@@ -47,7 +47,6 @@ fn shared<K: Kernel>() -> &'static Shared<K> {
     unsafe { &*(&raw const SHARED).cast() }
 }
 
-/// A number of the pair.
 fn one_of(which: usize) -> *mut u64 {
     // SAFETY: below two.
     unsafe { PAIR.0.get().cast::<u64>().add(which) }

@@ -50,7 +50,6 @@ static RUN: Run = Run {
     speak_ns: AtomicU64::new(0),
 };
 
-/// What one CPU did.
 #[repr(align(128))]
 struct Did {
     /// Before the run began.

@@ -11,7 +11,6 @@ use crate::cpus;
 use crate::kernel::Kernel;
 use crate::say;
 
-/// What was run.
 pub(super) struct Point<'a> {
     pub(super) world: &'static str,
     pub(super) lock: &'a str,
@@ -71,7 +70,6 @@ impl Display for Counts<'_> {
     }
 }
 
-/// Numbers with commas between.
 struct List<I>(I);
 
 impl<I: Iterator<Item = u64> + Clone> Display for List<I> {
@@ -83,7 +81,6 @@ impl<I: Iterator<Item = u64> + Clone> Display for List<I> {
     }
 }
 
-/// Reports a run.
 pub(super) fn tell<'a, W: Iterator<Item = &'a Waits> + Clone>(
     point: &Point<'_>,
     ops: impl Iterator<Item = u64> + Clone,

@@ -121,7 +121,6 @@ pub struct Trap {
     pub address: u64,
 }
 
-/// How a vCPU starts.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Context {

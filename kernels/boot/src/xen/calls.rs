@@ -42,7 +42,6 @@ pub(super) fn ensure(result: i64, what: &str) {
     assert!(result == 0, "Xen refused to {what}: {result}");
 }
 
-/// Writes to Xen's console.
 pub fn write(bytes: &[u8]) {
     // SAFETY: reads bytes.
     unsafe { call(abi::CONSOLE_IO, [0, bytes.len() as u64, bytes.as_ptr().addr() as u64, 0]) };

@@ -18,13 +18,11 @@ pub static SHARED: Raw<[u8; 4096]> = Raw(UnsafeCell::new([0; 4096]));
 /// The ports of the timers.
 static TIMERS: [AtomicU32; MAX] = [const { AtomicU32::new(0) }; MAX];
 
-/// The shared page.
 pub fn shared() -> &'static SharedInfo {
     // SAFETY: a page of this layout, all of whose fields are atomics, mapped for good at the start.
     unsafe { &*SHARED.0.get().cast() }
 }
 
-/// This vCPU's part of it.
 pub fn own() -> &'static VcpuInfo {
     &shared().vcpus[cpus::this().number()]
 }
@@ -51,12 +49,10 @@ pub fn set(port: u32) {
     shared().pending[word].fetch_or(bit, SeqCst);
 }
 
-/// Whether this vCPU takes events.
 pub fn enabled() -> bool {
     own().upcall_mask.load(Relaxed) == 0
 }
 
-/// Disables events on this vCPU.
 pub fn disable() {
     own().upcall_mask.store(1, SeqCst);
 }

@@ -30,7 +30,6 @@ impl<W: Write> Archive<W> {
         self.entry(path, PROGRAM, bytes)
     }
 
-    /// Ends the archive.
     pub(super) fn end(mut self) -> io::Result<W> {
         self.entry("TRAILER!!!", 0, &[])?;
         Ok(self.to)

@@ -17,7 +17,6 @@ const QUOTED: usize = 12;
 /// How often to look for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How a kernel ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
     /// It did everything it was asked for, and reported whether all was fine.

@@ -20,7 +20,6 @@ const NEWEST: &str = "linux-image-cloud-amd64";
 /// The modules, in the order in which they are loaded, below `lib/modules/RELEASE/kernel`.
 const MODULES: [&str; 3] = ["virt/lib/irqbypass", "arch/x86/kvm/kvm", "arch/x86/kvm/kvm-amd"];
 
-/// The kernel and its modules.
 #[derive(Clone, Debug)]
 pub(super) struct Linux {
     folder: PathBuf,
@@ -67,7 +66,6 @@ impl Linux {
         name.trim_end_matches("_amd64").replace('_', " ")
     }
 
-    /// The kernel.
     pub(super) fn kernel(&self) -> PathBuf {
         self.folder.join("vmlinuz")
     }
@@ -104,7 +102,6 @@ pub(super) fn guest_root(vmm: &Path, words: &str) -> Result<Vec<u8>> {
     Ok(root.end()?)
 }
 
-/// The bytes of a file.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).with_context(|| format!("{} can't be read", path.display()))
 }
@@ -132,7 +129,6 @@ fn said(command: &mut Command, remedy: &str) -> Result<String> {
     }
 }
 
-/// Downloads the package into `folder`.
 fn fetch(folder: &Path) -> Result<PathBuf> {
     let remedy = format!(
         "the kernel of the machine that runs KVM comes from Debian 12 or later; there, \

@@ -68,9 +68,6 @@ pub(super) fn look_for(world: &str) -> Result<()> {
 
 /// Says what is missing for `world`, if anything is. The Linux of `kvm-guest` is fetched when that
 /// world is opened.
-///
-/// # Errors
-/// What is missing, and what brings it.
 pub fn missing(world: &str) -> Result<()> {
     qemu_version()?;
     match world {

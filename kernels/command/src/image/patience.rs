@@ -36,7 +36,6 @@ impl Had {
     }
 }
 
-/// A silence of a process.
 #[derive(Debug)]
 pub(super) struct Silence {
     pid: i32,
@@ -45,12 +44,10 @@ pub(super) struct Silence {
 }
 
 impl Silence {
-    /// One that begins now.
     pub(super) fn begin(pid: i32) -> Self {
         Self { pid, began: Instant::now(), before: Had::of(pid) }
     }
 
-    /// How long it has lasted.
     pub(super) fn lasted(&self) -> Duration {
         self.began.elapsed()
     }

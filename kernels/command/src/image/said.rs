@@ -6,30 +6,39 @@ use overlock_results::WaitNs as Waits;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// One line.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub(super) enum Said {
-    /// All CPUs are up.
-    Started { cpus: u32 },
+    Started {
+        cpus: u32,
+    },
     /// Whether locks wait, and why not if not.
-    Mode { locks: String, why: String },
-    /// One run of one lock.
+    Mode {
+        locks: String,
+        why: String,
+    },
     Sample(Sample),
     /// What the host has counted during that run.
-    Host { counters: BTreeMap<String, u64> },
-    /// A check begins.
-    Begin { what: String },
+    Host {
+        counters: BTreeMap<String, u64>,
+    },
+    Begin {
+        what: String,
+    },
     /// A long run is under way; the number of acquisitions so far.
-    Alive { ops: u64 },
-    /// One check.
+    Alive {
+        ops: u64,
+    },
     Check(SelfCheck),
     /// One CPU's waits by outcome.
     Cpu {},
-    /// It panicked.
-    Panic { why: String },
+    Panic {
+        why: String,
+    },
     /// It has done everything it was asked for.
-    End { fine: bool },
+    End {
+        fine: bool,
+    },
     /// A record that can't be read: something came in between.
     #[serde(skip)]
     Garbled(String),
@@ -38,7 +47,6 @@ pub(super) enum Said {
 /// What every record begins with.
 const RECORD: &str = "{\"kind\":";
 
-/// One run of one lock.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Sample {
     pub(super) lock: String,

@@ -54,7 +54,6 @@ pub(crate) fn said(args: &[&str]) -> Said {
     overlock(args).output().unwrap().into()
 }
 
-/// Sends Ctrl-C's signal.
 pub(crate) fn interrupt(pid: u32) {
     let kill = format!("kill -INT {pid}");
     assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());

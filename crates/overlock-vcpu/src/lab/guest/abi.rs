@@ -113,7 +113,6 @@ pub(crate) struct VcpuRecord {
     pub(crate) interrupts_off: AtomicBool,
     /// What is called of the program that runs.
     pub(crate) hooks: Hooks,
-    /// The program that runs.
     pub(crate) program: *const (),
 }
 

@@ -35,7 +35,6 @@ pub(crate) enum Exit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Next {
-    /// Enter the guest.
     Enter,
     /// Never enter the guest again: the vCPU has ended, or is ended by force.
     Leave,

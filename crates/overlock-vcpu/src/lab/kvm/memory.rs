@@ -40,9 +40,6 @@ pub(crate) struct GuestMemory {
 
 impl GuestMemory {
     /// Gives `vm` the process's `regions`, and tables that map them.
-    ///
-    /// # Errors
-    /// When the system has no memory or KVM refuses a slot.
     pub(crate) fn install(vm: &VmFd, regions: &[Region]) -> Result<Self, Error> {
         let mut tables = PageTables::new();
         tables.map_supervisor(TSS, TSS);

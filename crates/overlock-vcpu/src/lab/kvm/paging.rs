@@ -26,7 +26,6 @@ const DIRTY: u64 = 1 << 6;
 const NO_EXECUTE: u64 = 1 << 63;
 const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
-/// A table: 512 entries.
 type Table = [u64; 512];
 
 #[derive(Debug)]

@@ -41,9 +41,6 @@ impl Stack {
 
 impl Stacks {
     /// Maps stacks for `vcpus` vCPUs.
-    ///
-    /// # Errors
-    /// When the system has no memory.
     pub(crate) fn new(vcpus: u32) -> Result<Self, Error> {
         let error = |attempt| move || Error::Io { attempt, source: io::Error::last_os_error() };
         let bytes = vcpus as usize * STRIDE;

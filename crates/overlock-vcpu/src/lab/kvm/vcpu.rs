@@ -98,9 +98,6 @@ struct Visits {
 
 impl KvmVcpu {
     /// Makes a vCPU that begins at `start` on `stack`, with `record` at its GS base.
-    ///
-    /// # Errors
-    /// [`Error::Refused`] if KVM refuses.
     pub(crate) fn new(
         kvm: &Kvm,
         vm: &VmFd,

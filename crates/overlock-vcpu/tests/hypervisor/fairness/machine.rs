@@ -65,7 +65,6 @@ struct Guest {
     ran: Nanos,
 }
 
-/// The host.
 pub(crate) struct Machine<P: Policy> {
     pub(crate) sched: Scheduler<P>,
     pub(crate) now: Nanos,
@@ -132,7 +131,6 @@ impl<P: Policy> Machine<P> {
         machine
     }
 
-    /// Runs until `end`.
     pub(crate) fn run(&mut self, end: Nanos) {
         self.run_while(end, |_| true);
     }
@@ -149,7 +147,6 @@ impl<P: Policy> Machine<P> {
         }
     }
 
-    /// CPU time of a vCPU.
     pub(crate) fn ran(&self, vcpu: usize) -> Nanos {
         self.guests[vcpu].ran
     }

@@ -14,7 +14,6 @@ use overlock::{RawCondvar, RawLock, RawRwLock};
 
 use super::oracle::{New, Verdict, beside, joined, together, watched, watched_for};
 
-/// A read-write lock under test.
 pub(crate) trait Shared: Send + Sync + 'static {
     fn new() -> Self
     where

@@ -27,7 +27,6 @@ const TWICE: u32 = 2;
 
 /// How often the first CPU is kicked between its look and its halt.
 const TIMES: u32 = 50;
-/// How often at any moment.
 const ROUNDS: u32 = 200;
 
 fn until(word: &AtomicU32, is: u32) {

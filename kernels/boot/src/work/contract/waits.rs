@@ -12,7 +12,6 @@ use crate::kernel::{Kernel, Machine as _};
 use crate::machine::interrupts;
 use crate::platform::{Ended, Halting as _, Sabotage, broken, wait_with};
 
-/// How often each is checked.
 const TIMES: usize = 20;
 /// How far away a deadline is.
 const SOON_NS: u64 = 5_000_000;
