@@ -155,27 +155,18 @@ fn contended(make: fn(&'static Life) -> Box<dyn Verbs>) -> String {
 }
 
 #[test]
-fn a_lock_that_excludes_nobody_is_found() {
-    let failure = contended(|_| Box::new(NoOp));
-    assert!(failure.contains("Concurrent write accesses"), "{failure}");
-}
-
-#[test]
-fn a_lost_wake_up_is_found() {
-    let failure = contended(|life| Box::new(Forgetful(Cells::new(life))));
-    assert!(failure.contains("deadlock"), "{failure}");
-}
-
-#[test]
-fn an_access_after_the_release_is_found() {
-    let failure = contended(|life| Box::new(Lingering(Cells::new(life))));
-    assert!(failure.contains("Concurrent read and write accesses"), "{failure}");
-}
-
-#[test]
-fn a_flag_cleared_under_a_waiter_is_found() {
-    let failure = contended(|life| Box::new(Careless(Cells::new(life))));
-    assert!(failure.contains("deadlock"), "{failure}");
+fn every_fault_is_found() {
+    for (failure, said) in [
+        (contended(|_| Box::new(NoOp)), "Concurrent write accesses"),
+        (contended(|life| Box::new(Forgetful(Cells::new(life)))), "deadlock"),
+        (
+            contended(|life| Box::new(Lingering(Cells::new(life)))),
+            "Concurrent read and write accesses",
+        ),
+        (contended(|life| Box::new(Careless(Cells::new(life)))), "deadlock"),
+    ] {
+        assert!(failure.contains(said), "{failure}");
+    }
 }
 
 #[test]
