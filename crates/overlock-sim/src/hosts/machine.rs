@@ -28,7 +28,7 @@ use overlock_vcpu::host::sched::{Action, Event as Told};
 use super::Error;
 use super::coherence::{LineId, Lines, Reached};
 use super::host_profile::{Background, HostProfile, Ns};
-use super::scheduling::{MakeScheduler, Scheduling, ns};
+use super::scheduling::{MakeScheduler, OtherScheduler, ns, scheduler};
 use super::spin::{Loop, Only};
 use crate::engine::{Access, Core, Touch};
 use overlock_results::{Rng, seed_of};
@@ -152,7 +152,7 @@ pub(crate) struct HostMachine<'run> {
     cancel: Option<&'run AtomicBool>,
     /// How many events have been planned when the run is next checked for an early end.
     next_look: u64,
-    scheduler: Scheduling,
+    scheduler: Box<dyn OtherScheduler>,
     /// What the scheduler last asked for; empty between events.
     actions: Vec<Action>,
     guest_vcpus: u32,
@@ -209,7 +209,7 @@ impl<'run> HostMachine<'run> {
             let (pcpus, name) = (config.pcpus, &host.name);
             return Err(wrong(format!("the host {name} has {total} pCPUs, not {pcpus}")));
         }
-        let scheduler = Scheduling::new(config, &host.topology, make)?;
+        let scheduler = scheduler(config, &host.topology, make)?;
         let costs = host.costs.ns();
         let stop_at = ns(config.duration);
         let mut rng = Rng::new(seed_of(seed, 0));

@@ -11,8 +11,7 @@ use overlock_vcpu::host::{Nanos, Pcpu, Vcpu};
 use super::Error;
 use super::topology::Topology;
 
-/// A scheduler that another program brings. It takes the events and gives the actions of ours,
-/// under the same yield policies.
+/// A scheduler of a host, ours or one that another program brings, with a yield policy.
 pub trait OtherScheduler: Debug {
     /// Adds to `actions` what follows from an event.
     fn on(&mut self, now: u64, event: Event, actions: &mut Vec<Action>);
@@ -37,32 +36,52 @@ pub trait OtherScheduler: Debug {
     /// When the owner of this pCPU was picked.
     fn picked(&self, pcpu: u32) -> u64;
 
-    /// When [`Event::Timer`] is due for this pCPU.
+    /// When [`Event::Timer`] is due for this pCPU, if any vCPU waits.
     fn tick(&self, pcpu: u32) -> Option<u64>;
 
-    /// How often a pCPU looks for work in other queues.
-    fn look_every_ns(&self) -> u64;
+    /// How often a pCPU looks for work in other queues; 0 is never.
+    fn look_every_ns(&self) -> u64 {
+        0
+    }
 
     /// Lets a pCPU look for work in other queues.
-    fn look(&mut self, now: u64, pcpu: u32, actions: &mut Vec<Action>);
+    fn look(&mut self, _now: u64, _pcpu: u32, _actions: &mut Vec<Action>) {}
 
     /// The pCPU with whose queue the last step of a pause loop's handler attempted something, once.
-    fn take_attempt(&mut self) -> Option<u32>;
+    fn take_attempt(&mut self) -> Option<u32> {
+        None
+    }
 
     /// Takes the locks of two queues for `ns`, as soon as they are free. Returns until when.
-    fn locks(&mut self, own: u32, theirs: u32, ns: u64) -> u64;
+    fn locks(&mut self, _own: u32, _theirs: u32, _ns: u64) -> u64 {
+        0
+    }
 
     /// Records that a vCPU is in the host, with its pCPU, for a time.
-    fn is_in_host(&mut self, vcpu: u32, from: u64, until: u64);
+    fn is_in_host(&mut self, _vcpu: u32, _from: u64, _until: u64) {}
 
     /// Whether the handler of this vCPU's pause loop goes on.
-    fn handles(&self, vcpu: u32) -> bool;
+    fn handles(&self, _vcpu: u32) -> bool {
+        false
+    }
 
     /// The next step of that handler.
-    fn go_on(&mut self, now: u64, spinner: u32, actions: &mut Vec<Action>);
+    fn go_on(&mut self, _now: u64, _spinner: u32, _actions: &mut Vec<Action>) {}
 
     /// Whether a vCPU's pause window doubles with each exit, until it loses its pCPU.
-    fn windows_grow(&self) -> bool;
+    fn windows_grow(&self) -> bool {
+        false
+    }
+
+    /// By how much at most the first slices of pCPUs differ; 0 where ticks have phases of their own.
+    fn phase_ns(&self) -> u64 {
+        0
+    }
+
+    /// How much longer a vCPU may stay for its critical section.
+    fn grace_ns(&self) -> u64 {
+        0
+    }
 }
 
 /// Makes a scheduler for a number of vCPUs and those of a guest, a number of pCPUs and those of a
@@ -70,136 +89,89 @@ pub trait OtherScheduler: Debug {
 pub type MakeScheduler =
     fn(HostScheduler, (u32, u32), (u32, u32), Box<dyn Policy + Send>) -> Box<dyn OtherScheduler>;
 
-/// A scheduler, with a yield policy.
-#[derive(Debug)]
-pub(super) enum Scheduling {
-    Ours(Box<Scheduler<Box<dyn Policy + Send>>>),
-    Other(Box<dyn OtherScheduler>),
-}
-
-use Scheduling::{Other, Ours};
-
 /// A span in the machine's units, or the longest possible one.
 pub(super) fn ns(span: std::time::Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
-impl Scheduling {
-    pub(super) fn new(
-        config: &Config<'_>,
-        topology: &Topology,
-        make: Option<MakeScheduler>,
-    ) -> Result<Self, Error> {
-        let wrong = |what: String| Error::Config(what);
-        let policy = yield_to::by_name(config.policy, config.vcpus).ok_or_else(|| {
-            let (policy, known) = (config.policy, yield_to::NAMES.join(", "));
-            wrong(format!("no yield policy is called {policy}; there are {known}"))
+/// The scheduler that a configuration asks for, with its yield policy.
+pub(super) fn scheduler(
+    config: &Config<'_>,
+    topology: &Topology,
+    make: Option<MakeScheduler>,
+) -> Result<Box<dyn OtherScheduler>, Error> {
+    let wrong = |what: String| Error::Config(what);
+    let policy = yield_to::by_name(config.policy, config.vcpus).ok_or_else(|| {
+        let (policy, known) = (config.policy, yield_to::NAMES.join(", "));
+        wrong(format!("no yield policy is called {policy}; there are {known}"))
+    })?;
+    let guest = config.vcpus_of_guest();
+    if config.scheduler != HostScheduler::Overlock {
+        let socket = topology.pcpus() / topology.sockets.max(1);
+        let (vcpus, host) = ((config.vcpus, guest), (config.pcpus, socket));
+        let make = make.ok_or_else(|| {
+            wrong("Linux's schedulers of that time are in the program overlock-papers".into())
         })?;
-        let guest = config.vcpus_of_guest();
-        if config.scheduler != HostScheduler::Overlock {
-            let socket = topology.pcpus() / topology.sockets.max(1);
-            let (vcpus, host) = ((config.vcpus, guest), (config.pcpus, socket));
-            let make = make.ok_or_else(|| {
-                wrong("Linux's schedulers of that time are in the program overlock-papers".into())
-            })?;
-            return Ok(Other(make(config.scheduler, vcpus, host, policy)));
-        }
-        let spans = overlock_vcpu::host::sched::Config {
-            slice: Nanos(ns(config.slice)),
-            grace: Nanos(ns(config.critical)),
-            ..overlock_vcpu::host::sched::Config::new(config.vcpus, config.pcpus)
-        };
-        let mut ours = Scheduler::new(spans, policy).map_err(|error| wrong(error.to_string()))?;
-        for vcpu in 0..config.vcpus {
-            let told = ours.set_guest(Vcpu(vcpu), Guest(vcpu / guest));
-            told.map_err(|error| wrong(error.to_string()))?;
-        }
-        Ok(Ours(Box::new(ours)))
+        return Ok(make(config.scheduler, vcpus, host, policy));
     }
+    let spans = overlock_vcpu::host::sched::Config {
+        slice: Nanos(ns(config.slice)),
+        grace: Nanos(ns(config.critical)),
+        ..overlock_vcpu::host::sched::Config::new(config.vcpus, config.pcpus)
+    };
+    let mut ours = Scheduler::new(spans, policy).map_err(|error| wrong(error.to_string()))?;
+    for vcpu in 0..config.vcpus {
+        let told = ours.set_guest(Vcpu(vcpu), Guest(vcpu / guest));
+        told.map_err(|error| wrong(error.to_string()))?;
+    }
+    Ok(Box::new(ours))
+}
 
-    /// Adds to `actions` what follows from an event.
-    pub(super) fn on(&mut self, now: u64, event: Event, actions: &mut Vec<Action>) {
-        match self {
-            Ours(ours) => match ours.on(Nanos(now), event) {
-                Ok(action) => actions.extend(action),
-                Err(why) => unreachable!("the simulated host told its scheduler {event:?}: {why}"),
-            },
-            Other(other) => other.on(now, event, actions),
+impl OtherScheduler for Scheduler<Box<dyn Policy + Send>> {
+    fn on(&mut self, now: u64, event: Event, actions: &mut Vec<Action>) {
+        match Self::on(self, Nanos(now), event) {
+            Ok(action) => actions.extend(action),
+            Err(why) => unreachable!("the simulated host told its scheduler {event:?}: {why}"),
         }
     }
 
-    pub(super) fn standing(&self, vcpu: u32) -> Standing {
-        match self {
-            Ours(ours) => ours.standing(Vcpu(vcpu)).unwrap_or(Standing::Stopped),
-            Other(other) => other.standing(vcpu),
-        }
+    fn standing(&self, vcpu: u32) -> Standing {
+        Self::standing(self, Vcpu(vcpu)).unwrap_or(Standing::Stopped)
     }
 
-    pub(super) fn owner(&self, pcpu: u32) -> Option<u32> {
-        match self {
-            Ours(ours) => ours.owner(Pcpu(pcpu)).map(|Vcpu(owner)| owner),
-            Other(other) => other.owner(pcpu),
-        }
+    fn owner(&self, pcpu: u32) -> Option<u32> {
+        Self::owner(self, Pcpu(pcpu)).map(|Vcpu(owner)| owner)
     }
 
-    /// How many vCPUs wait for a pCPU.
-    pub(super) fn queued(&self) -> u32 {
-        match self {
-            Ours(ours) => ours.queued(),
-            Other(other) => other.queued(),
-        }
+    fn is_preempting(&self, pcpu: u32) -> bool {
+        Self::is_preempting(self, Pcpu(pcpu))
     }
 
-    pub(super) fn is_preempting(&self, pcpu: u32) -> bool {
-        match self {
-            Ours(ours) => ours.is_preempting(Pcpu(pcpu)),
-            Other(other) => other.is_preempting(pcpu),
-        }
+    fn queued(&self) -> u32 {
+        Self::queued(self)
     }
 
-    /// When the slice of the owner of `pcpu` is to be looked at, if any vCPU waits.
-    pub(super) fn slice_end(&self, pcpu: u32) -> Option<u64> {
-        match self {
-            Ours(ours) => ours.slice_end(Pcpu(pcpu)).map(|Nanos(end)| end),
-            Other(other) => other.tick(pcpu),
-        }
+    fn tally(&self) -> &Tally {
+        Self::tally(self)
     }
 
-    pub(super) fn slice_start(&self, pcpu: u32) -> Option<u64> {
-        match self {
-            Ours(ours) => ours.slice_start(Pcpu(pcpu)).map(|Nanos(start)| start),
-            Other(other) => Some(other.picked(pcpu)),
-        }
+    fn usage(&self, now: u64, vcpu: u32) -> Usage {
+        Self::usage(self, Nanos(now), Vcpu(vcpu)).unwrap_or_default()
     }
 
-    pub(super) fn usage(&self, now: u64, vcpu: u32) -> Usage {
-        match self {
-            Ours(ours) => ours.usage(Nanos(now), Vcpu(vcpu)).unwrap_or_default(),
-            Other(other) => other.usage(now, vcpu),
-        }
+    fn picked(&self, pcpu: u32) -> u64 {
+        self.slice_start(Pcpu(pcpu)).map_or(0, |Nanos(start)| start)
     }
 
-    pub(super) fn tally(&self) -> &Tally {
-        match self {
-            Ours(ours) => ours.tally(),
-            Other(other) => other.tally(),
-        }
+    fn tick(&self, pcpu: u32) -> Option<u64> {
+        self.slice_end(Pcpu(pcpu)).map(|Nanos(end)| end)
     }
 
-    /// By how much at most the first slices of pCPUs differ. Those of another scheduler
-    /// end at ticks, which have phases of their own.
-    pub(super) fn phase_ns(&self) -> u64 {
-        match self {
-            Ours(ours) => ours.config().slice.0,
-            Other(_) => 0,
-        }
+    fn phase_ns(&self) -> u64 {
+        self.config().slice.0
     }
 
-    /// How much longer a vCPU may stay for its critical section.
-    pub(super) fn grace_ns(&self) -> u64 {
-        match self {
-            Ours(ours) => ours.config().grace.0,
-            Other(_) => 0,
-        }
+    fn grace_ns(&self) -> u64 {
+        self.config().grace.0
     }
 }

@@ -13,7 +13,6 @@ use overlock_vcpu::host::{Pcpu, Vcpu};
 
 use super::calls::ask;
 use super::{Event, HostMachine, VcpuState};
-use crate::hosts::scheduling::Scheduling;
 
 /// How often a pause window doubles at most: 4,096 cycles become some seconds.
 const DOUBLED_MAX: u32 = 20;
@@ -91,16 +90,13 @@ impl HostMachine<'_> {
     /// attempted to yield: the target's task and the locks of both queues come from the target's
     /// pCPU. A spinner that keeps its pCPU is that much longer in the host.
     fn attempt(&mut self, vcpu: u32) -> u64 {
-        let Self { scheduler: Scheduling::Other(other), lines, vcpus, core, costs, .. } = self
-        else {
-            return 0;
-        };
-        let Some(theirs) = other.take_attempt() else { return 0 };
+        let Self { scheduler, lines, vcpus, core, costs, .. } = self;
+        let Some(theirs) = scheduler.take_attempt() else { return 0 };
         let state = &mut vcpus[vcpu as usize];
         let own = state.pcpu.unwrap_or(0);
-        let until = other.locks(own, theirs, 3 * (lines.far_ns(own, theirs) + costs.rmw));
-        if matches!(other.standing(vcpu), Standing::Running(_)) {
-            other.is_in_host(vcpu, core.now, until);
+        let until = scheduler.locks(own, theirs, 3 * (lines.far_ns(own, theirs) + costs.rmw));
+        if matches!(scheduler.standing(vcpu), Standing::Running(_)) {
+            scheduler.is_in_host(vcpu, core.now, until);
             state.at = state.at.max(until);
         }
         until - core.now
@@ -108,15 +104,13 @@ impl HostMachine<'_> {
 
     /// Whether the handler of the current vCPU's pause loop goes on.
     pub(super) fn handles(&self) -> bool {
-        matches!(&self.scheduler, Scheduling::Other(other) if other.handles(self.core.current))
+        self.scheduler.handles(self.core.current)
     }
 
     /// The next step of the handler of a pause loop.
     pub(super) fn go_on(&mut self, vcpu: u32) {
         let mut actions = std::mem::take(&mut self.actions);
-        if let Scheduling::Other(other) = &mut self.scheduler {
-            other.go_on(self.core.now, vcpu, &mut actions);
-        }
+        self.scheduler.go_on(self.core.now, vcpu, &mut actions);
         let attempt = self.attempt(vcpu);
         if !matches!(self.standing(vcpu), Standing::Running(_)) {
             self.take_off(vcpu);
@@ -127,16 +121,14 @@ impl HostMachine<'_> {
 
     /// Records that the current vCPU is in the host for a time, which another scheduler looks at.
     pub(super) fn is_in_host(&mut self, from: u64, until: u64) {
-        if let Scheduling::Other(other) = &mut self.scheduler
-            && from < until
-        {
-            other.is_in_host(self.core.current, from, until);
+        if from < until {
+            self.scheduler.is_in_host(self.core.current, from, until);
         }
     }
 
     pub(super) fn plan_balance(&mut self, pcpu: u32) {
-        if let Scheduling::Other(other) = &self.scheduler {
-            let every = other.look_every_ns();
+        let every = self.scheduler.look_every_ns();
+        if every > 0 {
             let phase = every * u64::from(pcpu) / self.slices.len() as u64;
             self.core.add((self.core.now / every + 1) * every + phase, Event::Balance { pcpu });
         }
@@ -145,9 +137,7 @@ impl HostMachine<'_> {
     /// Lets `pcpu` look for work in other queues.
     pub(super) fn balance(&mut self, pcpu: u32) {
         let mut actions = std::mem::take(&mut self.actions);
-        if let Scheduling::Other(other) = &mut self.scheduler {
-            other.look(self.core.now, pcpu, &mut actions);
-        }
+        self.scheduler.look(self.core.now, pcpu, &mut actions);
         self.carry_out(actions, self.costs.wake);
         self.plan_balance(pcpu);
         self.note();
@@ -204,7 +194,7 @@ impl HostMachine<'_> {
 
     /// Sets the timer of `pcpu` to the end of its owner's slice, if any vCPU waits for a pCPU.
     fn set_slice(&mut self, pcpu: u32) {
-        let end = self.scheduler.slice_end(pcpu).unwrap_or(0);
+        let end = self.scheduler.tick(pcpu).unwrap_or(0);
         let set = &mut self.slices[pcpu as usize];
         if end != 0 && (*set == 0 || end < *set) {
             *set = end;
@@ -218,13 +208,13 @@ impl HostMachine<'_> {
             return;
         }
         self.slices[pcpu as usize] = 0;
-        let Some(end) = self.scheduler.slice_end(pcpu) else { return };
+        let Some(end) = self.scheduler.tick(pcpu) else { return };
         let owner = self.scheduler.owner(pcpu);
         if let (true, Some(owner)) = (end <= self.core.now, owner) {
             self.look_at_section(owner);
             self.tell(Told::Timer { pcpu: Pcpu(pcpu) });
             if self.scheduler.is_preempting(pcpu) {
-                let start = self.scheduler.slice_start(pcpu).unwrap_or(end);
+                let start = self.scheduler.picked(pcpu);
                 self.vcpus[owner as usize].slice_over = Some((start, end));
             }
         }
@@ -342,9 +332,7 @@ impl HostMachine<'_> {
             |hint: Hint| SpinHint { holder: known(hint.holder), waiters: hint.waiters.map(known) };
         let guest = self.guest;
         let (hint, truth) = ask(|| (told(guest.hint(vcpu)), told(guest.truth(vcpu))));
-        if let Scheduling::Other(other) = &self.scheduler
-            && other.windows_grow()
-        {
+        if self.scheduler.windows_grow() {
             let state = &mut self.vcpus[vcpu as usize];
             state.window_doubled = (state.window_doubled + 1).min(DOUBLED_MAX);
         }
