@@ -192,7 +192,8 @@ fn programs(kept: &[Kept], locks: &[&str]) -> String {
     table(&[&["program"], locks].concat(), rows)
 }
 
-/// What each policy gains over `linux`, seed by seed, in each file that has both.
+/// What each policy gains over `linux`, seed by seed, in each file that has both; and what `linux`
+/// gains where the file `load-more` has something more than the file `load`.
 fn policies(kept: &[Kept]) -> String {
     let ops = |row: &Value| -> Vec<f64> {
         let samples = row["samples"].as_array().into_iter().flatten();
@@ -208,7 +209,17 @@ fn policies(kept: &[Kept]) -> String {
     };
     let mut rows = Vec::new();
     for file in kept {
+        let plain =
+            file.0.rsplit_once('-').and_then(|(name, _)| kept.iter().find(|of| of.0 == name));
         for base in file.of("point").filter(|row| row["policy"] == "linux") {
+            let like = |row: &&Value| ["policy", "cpus"].iter().all(|of| row[of] == base[of]);
+            if let Some((plain, row)) =
+                plain.and_then(|of| Some((&of.0, of.of("point").find(like)?)))
+            {
+                let place =
+                    [file.0.clone(), base["cpus"].to_string(), format!("linux, over {plain}")];
+                rows.push([&place[..], &[over(&ops(base), &ops(row))]].concat());
+            }
             for row in file.of("point").filter(|row| row["cpus"] == base["cpus"]) {
                 let (mut own, mut name) = (ops(row), row["policy"].as_str().unwrap_or("?"));
                 if name == "linux" {

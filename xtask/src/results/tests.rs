@@ -43,8 +43,11 @@ fn policies_are_compared_with_linux_seed_by_seed() {
     let rows = vec![point("linux", &[10, 20, 40]), point("ipi-first", &[20, 20, 20])];
     let row = "| load | 8 | linux, other seeds<br>ipi-first \
                | 2.000 (0.250..2.000)<br>1.000 (0.500..2.000) |\n";
-    let said = policies(&[Kept("load".into(), rows), Kept("other".into(), Vec::new())]);
+    let said = policies(&[Kept("load".into(), rows.clone()), Kept("other".into(), Vec::new())]);
     assert!(said.ends_with(row), "{said}");
+    let more = vec![point("linux", &[20, 30, 80])];
+    let said = policies(&[Kept("load".into(), rows), Kept("load-more".into(), more)]);
+    assert!(said.contains("linux, over load<br>linux, other seeds | 2.000 (1.500..2.000)<br>"));
 }
 
 #[test]

@@ -73,7 +73,7 @@ pub trait OtherScheduler: Debug {
         false
     }
 
-    /// By how much at most the first slices of pCPUs differ; 0 where ticks have phases of their own.
+    /// By how much at most the first slices of pCPUs differ; ticks have phases of their own.
     fn phase_ns(&self) -> u64 {
         0
     }

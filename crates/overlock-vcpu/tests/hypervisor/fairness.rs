@@ -9,9 +9,10 @@ mod machine;
 
 use core::num::NonZeroU32;
 
+use crate::support::Rule;
 use machine::{Deed, Machine, Rng, Script};
 use overlock_vcpu::host::sched::yield_to::{
-    Chosen, Decision, NAMES, Outcome, Policy, Trace, Verdict, View, by_name,
+    Chosen, Decision, NAMES, Outcome, Policy, Verdict, by_name,
 };
 use overlock_vcpu::host::sched::{Config, Spin, SpinHint};
 use overlock_vcpu::host::{Nanos, Vcpu};
@@ -20,23 +21,14 @@ use proptest::prelude::*;
 const LATENCY: Nanos = Nanos::from_micros(14);
 
 /// Always boosts vcpu0 or, if that fails, vcpu1.
-#[derive(Debug)]
-struct Favourites;
-
-impl Policy for Favourites {
-    fn name(&self) -> &'static str {
-        "favourites"
-    }
-
-    fn on_spin(&mut self, spin: &Spin, _: &View<'_>, _: &mut Trace) -> Verdict {
-        let favourite = if spin.vcpu == Vcpu(0) { Vcpu(1) } else { Vcpu(0) };
-        Verdict::To(favourite, Chosen::NextInTurn)
-    }
-}
+const FAVOURITES: Rule = Rule(|spin, _, _| {
+    let favourite = if spin.vcpu == Vcpu(0) { Vcpu(1) } else { Vcpu(0) };
+    Verdict::To(favourite, Chosen::NextInTurn)
+});
 
 fn policies(vcpus: u32) -> Vec<Box<dyn Policy + Send>> {
     let named = NAMES.iter().filter_map(|name| by_name(name, vcpus));
-    named.chain([Box::new(Favourites) as _]).collect()
+    named.chain([Box::new(FAVOURITES) as _]).collect()
 }
 
 /// A spin whose hint and truth name arbitrary vCPUs.
@@ -171,7 +163,7 @@ fn the_oracles_catch_a_scheduler_that_lets_its_favourites_run() {
         Box::new(|_, me| (Nanos::from_micros(100), Deed::Spin(Spin::reported(me))))
     };
     let scripts = (0..6).map(|_| spins()).collect();
-    let mut machine = Machine::new(unbounded, Favourites, LATENCY, 1, scripts);
+    let mut machine = Machine::new(unbounded, FAVOURITES, LATENCY, 1, scripts);
     machine.run(Nanos::from_secs(1));
     assert!(shares_are_even(&machine, &[1024; 6], &honest).is_err(), "uneven shares went unseen");
     assert!(nobody_starves(&machine, &honest).is_err(), "starvation went unseen");

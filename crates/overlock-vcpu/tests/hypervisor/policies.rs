@@ -4,6 +4,7 @@
 //! Each question is one oracle, which is put to every policy it concerns and to a broken one that
 //! it must catch.
 
+use crate::support::Rule;
 use overlock_vcpu::host::sched::yield_to::{
     Candidate, Chosen, IpiFirst, LoadGate, Missed, NAMES, Notice, Oracle, Policy, PvHint, Rotation,
     RoundRobin, SkipSpinners, Skipped, SpinCount, Stay, Trace, Verdict, View, by_name,
@@ -44,37 +45,6 @@ impl Policy for StepNotPlace {
             }
         }
         Verdict::Stay(Missed::NoCandidate)
-    }
-}
-
-/// Boosts the first ready vCPU, and remembers nothing.
-#[derive(Debug)]
-struct LowestFirst;
-
-impl Policy for LowestFirst {
-    fn name(&self) -> &'static str {
-        "lowest-first"
-    }
-
-    fn on_spin(&mut self, _: &Spin, view: &View<'_>, trace: &mut Trace) -> Verdict {
-        match (0..view.vcpus()).map(Vcpu).find(|&vcpu| view.fit(vcpu, trace)) {
-            Some(vcpu) => Verdict::To(vcpu, Chosen::NextInTurn),
-            None => Verdict::Stay(Missed::NoCandidate),
-        }
-    }
-}
-
-/// Boosts the spinner's neighbour, whatever its state.
-#[derive(Debug)]
-struct Blind;
-
-impl Policy for Blind {
-    fn name(&self) -> &'static str {
-        "blind"
-    }
-
-    fn on_spin(&mut self, spin: &Spin, view: &View<'_>, _: &mut Trace) -> Verdict {
-        Verdict::To(Vcpu((spin.vcpu.0 + 1) % view.vcpus()), Chosen::NextInTurn)
     }
 }
 
@@ -401,20 +371,6 @@ fn a_hint_whose_first_waits_ahead_of_its_share_lets_whoever_lags_run() {
 }
 
 #[test]
-fn a_hint_or_the_truth_leads_to_the_holder_at_once() {
-    for (holder, spinner, _) in triples(6) {
-        let mut candidates = vec![ready(false); 6];
-        candidates[spinner as usize] = unfit(Skipped::Itself);
-        let hint = SpinHint::holder(Vcpu(holder));
-        let spin = Spin { hint, truth: hint, ..Spin::reported(Vcpu(spinner)) };
-        for (name, why) in [("pv-hint", Chosen::LockHolder), ("oracle", Chosen::TrueHolder)] {
-            let (verdict, _) = ask(&mut *by_name(name, 6).unwrap(), &spin, &candidates);
-            assert_eq!(verdict, Verdict::To(Vcpu(holder), why));
-        }
-    }
-}
-
-#[test]
 fn the_oracle_boosts_the_first_of_the_line_that_is_off_cpu() {
     let running = unfit(Skipped::Running);
     let (ahead, halted) = (unfit(Skipped::AheadOfShare), unfit(Skipped::Halted));
@@ -554,7 +510,11 @@ fn every_policy_has_its_name() {
 #[test]
 fn the_oracles_catch_the_broken() {
     let candidates = [unfit(Skipped::Itself), unfit(Skipped::Running), ready(false)];
-    let blind = chooses_only_the_fit(&mut Blind, &Spin::reported(Vcpu(0)), &candidates);
+    // It boosts the spinner's neighbour, whatever its state.
+    let mut blind = Rule(|spin, view, _| {
+        Verdict::To(Vcpu((spin.vcpu.0 + 1) % view.vcpus()), Chosen::NextInTurn)
+    });
+    let blind = chooses_only_the_fit(&mut blind, &Spin::reported(Vcpu(0)), &candidates);
     assert!(blind.is_err(), "a yield to a running vCPU went unseen");
 
     assert!(within_bound(&[Vcpu(1), Vcpu(2), Vcpu(1)], 5).is_err(), "a second look went unseen");
@@ -563,7 +523,14 @@ fn the_oracles_catch_the_broken() {
     let unfair = goes_round(&mut StepNotPlace::default(), 5, &[], 2);
     assert!(unfair.is_err(), "upstream's index error went unseen");
 
+    let lowest = |_: &Spin, view: &View<'_>, trace: &mut Trace| match (0..view.vcpus())
+        .map(Vcpu)
+        .find(|&vcpu| view.fit(vcpu, trace))
+    {
+        Some(vcpu) => Verdict::To(vcpu, Chosen::NextInTurn),
+        None => Verdict::Stay(Missed::NoCandidate),
+    };
     let forgetful =
-        reaches_the_lone_holder(&|_| Box::new(LowestFirst), |n| 100 * n as usize, false);
+        reaches_the_lone_holder(&|_| Box::new(Rule(lowest)), |n| 100 * n as usize, false);
     assert!(forgetful.is_err(), "two spinners tossing the pCPU went unseen");
 }

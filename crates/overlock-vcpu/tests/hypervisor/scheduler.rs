@@ -3,24 +3,15 @@
 
 use core::num::NonZeroU32;
 
+use crate::support::{P0, P1, Rule, V0, V1, V2, kick, run, us};
 use overlock_vcpu::host::sched::yield_to::{
     Cause, Chosen, Missed, Outcome, PlainYield, Policy, RoundRobin, SkipSpinners, Skipped, Stay,
-    Trace, Verdict, View, by_name,
+    Verdict, by_name,
 };
 use overlock_vcpu::host::sched::{
     Action, CPUS_MAX, Config, ConfigError, Error, Event, Guest, Scheduler, Spin, Standing,
 };
 use overlock_vcpu::host::{Nanos, Pcpu, Vcpu};
-
-const V0: Vcpu = Vcpu(0);
-const V1: Vcpu = Vcpu(1);
-const V2: Vcpu = Vcpu(2);
-const P0: Pcpu = Pcpu(0);
-const P1: Pcpu = Pcpu(1);
-
-const fn us(micros: u64) -> Nanos {
-    Nanos::from_micros(micros)
-}
 
 /// A scheduler whose vCPUs were all kicked at time zero, in order.
 fn started<P: Policy>(config: Config, policy: P) -> Scheduler<P> {
@@ -29,14 +20,6 @@ fn started<P: Policy>(config: Config, policy: P) -> Scheduler<P> {
         sched.on(Nanos::ZERO, kick(Vcpu(n))).unwrap();
     }
     sched
-}
-
-fn kick(target: Vcpu) -> Event {
-    Event::Kicked { target, by: None }
-}
-
-fn run(vcpu: Vcpu, pcpu: Pcpu, until: Nanos) -> Option<Action> {
-    Some(Action::Run { vcpu, pcpu, until })
 }
 
 #[test]
@@ -259,23 +242,9 @@ fn a_yield_with_nobody_waiting_says_so() {
     assert_eq!(sched.on(us(31), Event::Yielded { vcpu: V1 }).unwrap(), run(V1, P1, us(1_000)));
 }
 
-/// Boosts vcpu0 without checking anything.
-#[derive(Debug)]
-struct AlwaysV0;
-
-impl Policy for AlwaysV0 {
-    fn name(&self) -> &'static str {
-        "always-v0"
-    }
-
-    fn on_spin(&mut self, _: &Spin, _: &View<'_>, _: &mut Trace) -> Verdict {
-        Verdict::To(V0, Chosen::NextInTurn)
-    }
-}
-
 #[test]
 fn an_unfit_choice_becomes_a_plain_yield_with_a_reason() {
-    let mut sched = started(Config::new(3, 1), AlwaysV0);
+    let mut sched = started(Config::new(3, 1), Rule(|_, _, _| Verdict::To(V0, Chosen::NextInTurn)));
     assert_eq!(
         sched.on(us(1), Event::LongSpin { spin: Spin::reported(V0) }).unwrap(),
         run(V1, P0, us(1_001))

@@ -1,32 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do vCPUs run only where they may, and do several guests leave each other alone?
 
+use crate::support::{P0, P1, V0, V1, V2, V3, kick, run, us};
+use overlock_vcpu::host::Nanos;
 use overlock_vcpu::host::sched::yield_to::{
     Missed, NAMES, Outcome, RoundRobin, Skipped, Stay, by_name,
 };
 use overlock_vcpu::host::sched::{
     Action, Config, Error, Event, Guest, Scheduler, Spin, SpinHint, Standing,
 };
-use overlock_vcpu::host::{Nanos, Pcpu, Vcpu};
-
-const V0: Vcpu = Vcpu(0);
-const V1: Vcpu = Vcpu(1);
-const V2: Vcpu = Vcpu(2);
-const V3: Vcpu = Vcpu(3);
-const P0: Pcpu = Pcpu(0);
-const P1: Pcpu = Pcpu(1);
-
-const fn us(micros: u64) -> Nanos {
-    Nanos::from_micros(micros)
-}
-
-fn kick(target: Vcpu) -> Event {
-    Event::Kicked { target, by: None }
-}
-
-fn run(vcpu: Vcpu, pcpu: Pcpu, until: u64) -> Option<Action> {
-    Some(Action::Run { vcpu, pcpu, until: us(until) })
-}
 
 #[test]
 fn one_that_makes_room_for_a_restricted_vcpu_moves_to_an_idle_pcpu() {
@@ -34,21 +16,21 @@ fn one_that_makes_room_for_a_restricted_vcpu_moves_to_an_idle_pcpu() {
     assert_eq!(sched.set_affinity(us(0), V0, &[P0]), Ok(None));
     // V1 has had P0 to itself for so long that V0 preempts it; P1 is idle.
     sched.set_affinity(us(0), V1, &[P0]).unwrap();
-    assert_eq!(sched.on(us(0), kick(V1)).unwrap(), run(V1, P0, 1_000));
+    assert_eq!(sched.on(us(0), kick(V1)).unwrap(), run(V1, P0, us(1_000)));
     assert_eq!(sched.set_affinity(us(1), V1, &[P0, P1]), Ok(None), "it may stay");
     let preempt = Some(Action::Preempt { vcpu: V1, pcpu: P0 });
     assert_eq!(sched.on(us(5_000), kick(V0)).unwrap(), preempt);
     assert_eq!(sched.rebalance(), None, "V0 may not run on P1");
-    assert_eq!(sched.on(us(5_010), Event::Preempted { vcpu: V1 }).unwrap(), run(V0, P0, 6_010));
+    assert_eq!(sched.on(us(5_010), Event::Preempted { vcpu: V1 }).unwrap(), run(V0, P0, us(6_010)));
     assert_eq!(sched.standing(V1), Some(Standing::Queued(P0)));
-    assert_eq!(sched.rebalance(), run(V1, P1, 6_010));
+    assert_eq!(sched.rebalance(), run(V1, P1, us(6_010)));
     assert_eq!(sched.rebalance(), None);
 }
 
 #[test]
 fn one_that_runs_where_it_may_no_longer_comes_out_even_for_nobody() {
     let mut sched = Scheduler::new(Config::new(2, 2), Stay).unwrap();
-    assert_eq!(sched.on(us(0), kick(V0)).unwrap(), run(V0, P0, 1_000));
+    assert_eq!(sched.on(us(0), kick(V0)).unwrap(), run(V0, P0, us(1_000)));
     let inside = Event::CriticalSection { vcpu: V0, inside: true };
     sched.on(us(1), inside).unwrap();
     let preempt = Action::Preempt { vcpu: V0, pcpu: P0 };
@@ -58,13 +40,13 @@ fn one_that_runs_where_it_may_no_longer_comes_out_even_for_nobody() {
         sched.on(us(9), Event::Preempted { vcpu: V0 }).unwrap(),
         Some(Action::Idle { pcpu: P0 })
     );
-    assert_eq!(sched.rebalance(), run(V0, P1, 1_009));
+    assert_eq!(sched.rebalance(), run(V0, P1, us(1_009)));
     // It sleeps, and wakes where it may run, although its first home is idle.
     assert_eq!(
         sched.on(us(20), Event::Halted { vcpu: V0 }).unwrap(),
         Some(Action::Idle { pcpu: P1 })
     );
-    assert_eq!(sched.on(us(30), kick(V0)).unwrap(), run(V0, P1, 1_030));
+    assert_eq!(sched.on(us(30), kick(V0)).unwrap(), run(V0, P1, us(1_030)));
 }
 
 #[test]
@@ -75,16 +57,16 @@ fn a_yield_does_not_send_a_vcpu_where_it_may_not_run() {
         sched.on(us(0), kick(vcpu)).unwrap();
     }
     let stays = sched.on(us(10), Event::LongSpin { spin: Spin::reported(V1) }).unwrap();
-    assert_eq!(stays, run(V1, P1, 1_000));
+    assert_eq!(stays, run(V1, P1, us(1_000)));
     let trace = &sched.decision().unwrap().trace;
     assert_eq!(trace.skipped(V2), Some(Skipped::NotAllowedHere));
     assert_eq!(
         sched.on(us(20), Event::YieldedTo { vcpu: V1, to: V2 }).unwrap(),
-        run(V1, P1, 1_000)
+        run(V1, P1, us(1_000))
     );
     assert_eq!(
         sched.on(us(30), Event::LongSpin { spin: Spin::reported(V0) }).unwrap(),
-        run(V2, P0, 1_030)
+        run(V2, P0, us(1_030))
     );
 }
 
@@ -94,7 +76,7 @@ fn what_makes_no_sense_is_refused_and_changes_nothing() {
     assert_eq!(sched.set_affinity(us(0), V1, &[P0]), Err(Error::NoVcpu(V1)));
     assert_eq!(sched.set_affinity(us(0), V0, &[P0, P1]), Err(Error::NoPcpu(P1)));
     assert_eq!(sched.set_affinity(us(0), V0, &[]), Err(Error::Nowhere(V0)));
-    assert_eq!(sched.on(us(0), kick(V0)).unwrap(), run(V0, P0, 1_000));
+    assert_eq!(sched.on(us(0), kick(V0)).unwrap(), run(V0, P0, us(1_000)));
     let text = Error::Nowhere(V0).to_string();
     assert_eq!(text, "vcpu0 may run on no pCPU; name at least one");
 }

@@ -1,12 +1,46 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Any events, with any arguments, at any times.
+//! Any events, with any arguments, at any times; names for some, and policies of one line.
 
-use overlock_vcpu::host::sched::{Event, Spin, SpinHint, SpinSource};
+use overlock_vcpu::host::sched::yield_to::{Policy, Trace, Verdict, View};
+use overlock_vcpu::host::sched::{Action, Event, Spin, SpinHint, SpinSource};
 use overlock_vcpu::host::{Nanos, Pcpu, Vcpu};
 use proptest::prelude::*;
 
 pub(crate) const VCPUS: u32 = 6;
 pub(crate) const PCPUS: u32 = 2;
+
+pub(crate) const V0: Vcpu = Vcpu(0);
+pub(crate) const V1: Vcpu = Vcpu(1);
+pub(crate) const V2: Vcpu = Vcpu(2);
+pub(crate) const V3: Vcpu = Vcpu(3);
+pub(crate) const P0: Pcpu = Pcpu(0);
+pub(crate) const P1: Pcpu = Pcpu(1);
+
+pub(crate) const fn us(micros: u64) -> Nanos {
+    Nanos::from_micros(micros)
+}
+
+pub(crate) fn kick(target: Vcpu) -> Event {
+    Event::Kicked { target, by: None }
+}
+
+pub(crate) fn run(vcpu: Vcpu, pcpu: Pcpu, until: Nanos) -> Option<Action> {
+    Some(Action::Run { vcpu, pcpu, until })
+}
+
+/// A policy that decides by this, and remembers nothing.
+#[derive(Debug)]
+pub(crate) struct Rule(pub(crate) fn(&Spin, &View<'_>, &mut Trace) -> Verdict);
+
+impl Policy for Rule {
+    fn name(&self) -> &'static str {
+        "rule"
+    }
+
+    fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Verdict {
+        self.0(spin, view, trace)
+    }
+}
 
 pub(crate) fn vcpu() -> impl Strategy<Value = Vcpu> {
     prop_oneof![20 => 0..VCPUS, 1 => Just(VCPUS), 1 => Just(u32::MAX)].prop_map(Vcpu)
