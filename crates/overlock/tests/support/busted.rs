@@ -14,6 +14,7 @@ use crate::support::locks::{Kind, Verbs, hybrid, locks, queued, unwatched, wide}
 use crate::support::models::{Depth, Report};
 use crate::support::platform::worlds::{FUTEX, STALE};
 use crate::support::platform::{Barrier, ByAddress, Cheap, World};
+use crate::support::shared::clears_first;
 use crate::support::sites;
 use crate::support::states::Numbers;
 use crate::support::table::{
@@ -212,5 +213,14 @@ fn a_mark_before_the_kick_is_found() {
         let world = World { numbers: Numbers::Early, ..INTERRUPTED };
         let failure = found(locks(world, Some(2), INTERRUPTED_KICK, [first, second]));
         assert!(failure.contains("deadlock"), "{failure}");
+    }
+}
+
+/// Who clears `FIRST` in the word of a read-write lock kicks no writer that goes first.
+#[test]
+fn a_cleared_first_without_a_kick_is_found() {
+    for how in 0..3 {
+        let failure = found(clears_first(how, true));
+        assert!(failure.contains("deadlock"), "{how}: {failure}");
     }
 }

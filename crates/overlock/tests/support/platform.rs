@@ -111,6 +111,8 @@ pub(crate) struct World {
     pub(crate) numbers: Numbers,
     /// What `membarrier` does to sequences.
     pub(crate) barrier: Barrier,
+    /// Whether a CPU that owes a kick to writers that go first forgets it.
+    pub(crate) forgets: bool,
     /// See [`Costs::reserved_ns`].
     pub(crate) reserved_ns: u64,
     /// See [`Costs::outside_wakes`].
@@ -136,6 +138,7 @@ pub(crate) mod worlds {
         lingers: false,
         numbers: Numbers::Right,
         barrier: Barrier::Done,
+        forgets: false,
         reserved_ns: u64::MAX,
         outside_wakes: 0,
     };
@@ -155,6 +158,8 @@ struct Own {
     pauses: Cell<u32>,
     paused_at: Cell<u64>,
     interrupted: Cell<usize>,
+    /// Whether its last change of a read-write lock has cleared `FIRST`.
+    owes: Cell<bool>,
 }
 
 /// One execution of a model; each execution creates its own.
@@ -281,6 +286,16 @@ pub(crate) fn linger() {
     if machine().world.lingers {
         loom::thread::yield_now();
     }
+}
+
+/// A waiter of a read-write lock that goes first was kicked by who has cleared `FIRST`.
+pub(crate) const CLEARS_FIRST: &str = "who clears FIRST kicks a waiter";
+/// The class of such waiters.
+const GOES_FIRST: u32 = 1 << 3;
+
+/// The calling CPU has changed the word of a read-write lock.
+pub(crate) fn owes_a_kick(owes: bool) {
+    machine().me().owes.set(owes);
 }
 
 /// Whether loom has found that no CPU can continue. All that remains is to unwind the CPU that
@@ -534,7 +549,16 @@ unsafe impl<const WAITS: bool, const BY_ADDRESS: bool, const CHEAP: bool> Platfo
     }
 
     fn kick_every_of(word: *const Word, classes: u32) -> bool {
-        machine().wake(word, 0..CPUS, classes, CPUS)
+        let machine = machine();
+        let owes = classes == GOES_FIRST && machine.me().owes.get();
+        if owes && machine.world.forgets {
+            return false;
+        }
+        let has_kicked = machine.wake(word, 0..CPUS, classes, CPUS);
+        if owes && has_kicked {
+            sites::reach(CLEARS_FIRST);
+        }
+        has_kicked
     }
 
     fn now_ns() -> u64 {

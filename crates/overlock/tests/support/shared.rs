@@ -19,7 +19,7 @@ use overlock::{RawLock, RawRwLock, RawTimedLock};
 use super::cells::{Life, Part, Watch, Word};
 use super::models::{Depth, Report, Scene, Seen, Steps, models, play};
 use super::platform::worlds::{FUTEX, SPIN, SPURIOUS, STALE, TIMEOUT, TOKEN};
-use super::platform::{self, ByAddress, Halting, Spinning, World};
+use super::platform::{self, ByAddress, CLEARS_FIRST, Halting, Spinning, World};
 use Use::*;
 
 /// What a CPU does with the lock.
@@ -50,6 +50,7 @@ pub(crate) enum Use {
 /// What the word says of holders and of those asleep; see `raw/word/read_write.rs`.
 mod bits {
     pub(super) const ASLEEP: u32 = 1 << 30;
+    pub(super) const FIRST: u32 = 1 << 29;
     pub(super) const HOLDS: u32 = (1 << 29) - 1;
     pub(super) const CLAIMED: u32 = HOLDS - 1;
     pub(super) const TURN: u32 = HOLDS - 2;
@@ -58,10 +59,12 @@ mod bits {
 }
 
 /// Checks that the lock is taken to write only when it is free or by the last upgradable reader,
-/// and to read only when none writes; and that no CPU is left in the end.
+/// and to read only when none writes; and that no CPU is left in the end. Tells the platform who
+/// clears `FIRST`, and so owes a kick (R7).
 fn says_who_holds() -> Watch {
-    use bits::{ASLEEP, CLAIMED, HOLDS, TURN, UPGRADABLE};
+    use bits::{ASLEEP, CLAIMED, FIRST, HOLDS, TURN, UPGRADABLE};
     let judge = Box::new(move |cpu: usize, old: u32, new: u32| {
+        platform::owes_a_kick(old & !new & FIRST != 0);
         let [old, new] = [old, new].map(|word| word & HOLDS);
         let is_free = [0, TURN].contains(&old);
         let writes = new >= CLAIMED;
@@ -219,6 +222,18 @@ fn uses<P: Platform<Word = Word> + 'static>(
 const RESTLESS: World = World { spurious: 4, ..FUTEX };
 /// What is kept for others is so for one reading of the clock, and halts last until then.
 const KEPT: World = World { reserved_ns: 5_000_000, ..TIMEOUT };
+const IMPATIENT: World = World { timeouts: true, ..SPURIOUS };
+
+/// CPU 1 sleeps as a writer that goes first, and CPU 0 or 2 clears `FIRST`: the model's number says
+/// how. A writer gives up, a writer goes on to read, and readers take their turn.
+pub(crate) fn clears_first(how: usize, forgets: bool) -> impl FnOnce(Depth) -> Report {
+    let (world, preemptions, all): (_, _, Steps<Use>) = match how {
+        0 => (IMPATIENT, 2, &[&[Write], &[Write], &[WriteBy(105_000_000), Read]]),
+        1 => (SPURIOUS, 1, &[&[Downgrade], &[Write]]),
+        _ => (RESTLESS, 1, &[&[Write], &[Write], &[Read]]),
+    };
+    uses::<ByAddress>(World { forgets, ..world }, Some(preemptions), all)
+}
 
 models! {
     rw_read_write: uses::<Halting>(STALE, Some(3), &[&[Read], &[Write]]),
@@ -293,6 +308,9 @@ models! {
     rw_first_number: uses::<Halting>(SPURIOUS, Some(2),
         &[&[Write, Read], &[Write], &[Upgradable]]),
         [PvWaitHead, PvKickUnlock], [];
+    rw_first_given_up: clears_first(0, false), [LockTimeout, PvKickUnlock], [CLEARS_FIRST];
+    rw_first_downgrade: clears_first(1, false), [PvKickUnlock], [CLEARS_FIRST];
+    rw_first_read: clears_first(2, false), [PvKickUnlock], [CLEARS_FIRST];
     rw_kept: uses::<ByAddress>(KEPT, Some(2), &[&[Read], &[Write], &[Read]]),
         [PvWaitHead], ["wait.rs lock_slow update"];
 }
