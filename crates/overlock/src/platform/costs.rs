@@ -47,12 +47,12 @@ impl Costs {
 
     /// How long a waiter spins before it halts, in nanoseconds.
     pub(crate) const fn spin_ns(self) -> u64 {
-        if self.spins { self.wake_ns * SPIN_WAKES } else { 0 }
+        if self.spins { self.wake_ns.saturating_mul(SPIN_WAKES) } else { 0 }
     }
 
     /// How long a queue head can be passed, in nanoseconds.
     pub(crate) const fn tenure_ns(self) -> u64 {
-        self.wake_ns * TENURE_WAKES
+        self.wake_ns.saturating_mul(TENURE_WAKES)
     }
 
     /// How long a waiter of an unfair lock waits outside the queue, in nanoseconds.

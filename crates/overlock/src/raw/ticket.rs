@@ -136,7 +136,7 @@ pub use width::{Narrow, Wide, Width};
 
 /// How long the next waiter spins before it halts: about half of what a halt and a wake-up cost.
 fn spin_next_ns<P: Platform>() -> u64 {
-    P::costs().wake_ns * 2 / 5
+    P::costs().wake_ns / 5 * 2
 }
 /// How long any other waiter spins before it halts.
 const SPIN_FAR_NS: u64 = 200;

@@ -44,7 +44,7 @@ impl Pace {
     pub(super) fn of_newcomer(costs: Costs, has_slept: bool) -> Self {
         let times = if has_slept { 1 } else { AWAKE_TIMES };
         let most_pauses = costs.pauses_per_look.saturating_mul(LONGEST_PAUSE).max(1);
-        Self { most_pauses, ..Self::new(costs.spin_ns() * times) }
+        Self { most_pauses, ..Self::new(costs.spin_ns().saturating_mul(times)) }
     }
 
     /// Of a queue head, which can be passed or not.

@@ -255,7 +255,7 @@ impl<P: Platform> Wait<P> {
         let waited_ns = now.saturating_sub(self.since_ns);
         let at = match self.kept_ns {
             Some(since) => since.saturating_add(kept_ns),
-            None => now.saturating_add((kept_ns * LOOKS_AFTER).max(waited_ns * (LONGER - 1))),
+            None => now.saturating_add(looks_after_ns(kept_ns, waited_ns)),
         };
         Some(self.deadline_ns.map_or(at, |deadline| deadline.min(at)))
     }
@@ -279,12 +279,18 @@ impl<P: Platform> Wait<P> {
     }
 }
 
+/// How long a halt lasts that no kick ends.
+fn looks_after_ns(kept_ns: u64, waited_ns: u64) -> u64 {
+    kept_ns.saturating_mul(LOOKS_AFTER).max(waited_ns.saturating_mul(LONGER - 1))
+}
+
 #[cfg(all(test, feature = "threads"))]
 mod tests {
     use core::sync::atomic::{AtomicBool, AtomicU32};
 
     use super::*;
     use crate::one_cpu::one_cpu;
+    use crate::platform::Costs;
     use crate::raw::RawLock;
 
     one_cpu!(Alone, NOW_NS, halts);
@@ -314,5 +320,13 @@ mod tests {
             // SAFETY: taken by the waiter, from the other.
             unsafe { LOCK.unlock() };
         }
+    }
+
+    #[test]
+    fn the_longest_times_of_a_platform_are_no_overflow() {
+        let longest = Costs::DEFAULT.with_wake_ns(u64::MAX);
+        assert_eq!((longest.spin_ns(), longest.tenure_ns()), (u64::MAX, u64::MAX));
+        assert_eq!(looks_after_ns(u64::MAX - 1, 0), u64::MAX);
+        assert_eq!(looks_after_ns(0, u64::MAX), u64::MAX);
     }
 }
