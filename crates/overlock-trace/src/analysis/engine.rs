@@ -30,7 +30,7 @@ use super::spin::Spins;
 use super::state::{Site, State, Times};
 use super::timeline::Timeline;
 use super::wait::Wait;
-use std::collections::HashMap;
+use crate::hash::HashMap;
 
 /// How much is kept, and what a sample stands for.
 #[derive(Clone, Copy, Debug)]
@@ -115,10 +115,10 @@ impl Analysis {
     pub fn new(limits: Limits) -> Self {
         Analysis {
             limits,
-            threads: HashMap::new(),
-            locks: HashMap::new(),
-            starved: HashMap::new(),
-            keys: HashMap::new(),
+            threads: HashMap::default(),
+            locks: HashMap::default(),
+            starved: HashMap::default(),
+            keys: HashMap::default(),
             rows: Vec::new(),
             spins: Spins::default(),
             time: Times::default(),

@@ -4,11 +4,11 @@
 use super::Kind;
 use super::word::Op;
 use crate::analysis::Site;
+use crate::hash::HashMap;
 use crate::sources::records::{Mapping, Stack};
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, Module, Unwinder as _};
 use object::{Object as _, ObjectSection as _, ObjectSegment as _};
-use std::collections::HashMap;
 use std::rc::Rc;
 
 /// Bytes of a file, shared by all processes that map it.
@@ -86,10 +86,10 @@ impl Images {
     pub(crate) fn new() -> Self {
         Images {
             images: Vec::new(),
-            of_process: HashMap::new(),
-            files: HashMap::new(),
+            of_process: HashMap::default(),
+            files: HashMap::default(),
             cache: CacheX86_64::new(),
-            sites: HashMap::new(),
+            sites: HashMap::default(),
             frames: vec![Frames::default()],
         }
     }

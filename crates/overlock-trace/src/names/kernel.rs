@@ -4,8 +4,8 @@
 use super::Kind;
 use super::table::lines;
 use crate::analysis::Reason;
+use crate::hash::HashMap;
 use std::cell::{Cell, OnceCell};
-use std::collections::HashMap;
 use std::thread::JoinHandle;
 
 /// The kernel's functions, sorted by address.
@@ -47,10 +47,10 @@ impl Kernel {
         let mut kernel = Kernel {
             loading: Cell::new(None),
             functions: OnceCell::new(),
-            chains: HashMap::new(),
-            words: HashMap::new(),
+            chains: HashMap::default(),
+            words: HashMap::default(),
             reasons: Vec::new(),
-            places: HashMap::new(),
+            places: HashMap::default(),
         };
         let known = [(Kind::Unknown, "in the kernel"), (Kind::Futex, "futex")];
         let numbers = known.map(|(kind, words)| kernel.reason(kind, words));

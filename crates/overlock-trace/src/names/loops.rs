@@ -7,12 +7,13 @@
 //! what is seldom done behind the end of the function, so loops are found by where branches lead;
 //! and between two attempts a thread may count, to back off.
 
+use crate::hash::HashMap;
 use crate::names::images::Images;
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess,
     OpKind, Register,
 };
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 /// The places that samples have met, and whether each is in a loop that waits.
 pub(crate) struct Spins {
@@ -39,7 +40,7 @@ const MOST_PLACES: usize = 1 << 16;
 
 impl Spins {
     pub(crate) fn new() -> Self {
-        Spins { known: HashMap::new() }
+        Spins { known: HashMap::default() }
     }
 
     /// Returns whether an address of a process is in a loop that waits; a call that yields is a
@@ -141,7 +142,7 @@ const NOWHERE: u64 = u64::MAX;
 
 /// Returns the instructions that can be reached from one. Ways end at calls and returns.
 fn ways(text: &[u8], start: u64, first: u64) -> Ways {
-    let mut known = Ways::new();
+    let mut known = Ways::default();
     let mut next = VecDeque::from([(first, NOWHERE)]);
     while let Some((ip, before)) = next.pop_front() {
         if let Some((_, last)) = known.get_mut(&ip) {

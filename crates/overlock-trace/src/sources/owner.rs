@@ -2,8 +2,8 @@
 //! Asking a lock's own memory for its holder: the GNU C library's mutexes keep it.
 
 use crate::analysis::{Holder, SHARED};
+use crate::hash::HashMap;
 use crate::sources::platform;
-use std::collections::HashMap;
 
 /// Where such a mutex has its holder, in bytes behind the word that threads wait on.
 const OWNER: usize = 8;

@@ -2,7 +2,8 @@
 //! Whether a process belongs to a group with a quota of processor time, and what the quota has
 //! cost.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use crate::hash::HashMap;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 
 /// Where groups are mounted: version 2 alone, version 2 beside version 1, and version 1.
@@ -205,8 +206,8 @@ mod tests {
         let account = [(ms(10), 0), (ms(20), 0), (ms(30), ms(15)), (ms(40), ms(15))];
         let stopped = |process, times: &[(u64, u64)]| {
             let mut stops = Stops {
-                of: HashMap::from([(1, groups.clone())]),
-                accounts: HashMap::from([(groups.clone(), account.into())]),
+                of: [(1, groups.clone())].into_iter().collect(),
+                accounts: [(groups.clone(), account.into())].into_iter().collect(),
                 ..Stops::default()
             };
             times.iter().map(|(from, to)| stops.stopped(process, 7, *from, *to)).collect::<Vec<_>>()

@@ -4,6 +4,7 @@
 //! All events of one processor write into one ring. A record may come later than its time says, so
 //! the last moments are kept for the next turn.
 
+use crate::hash::HashMap;
 use crate::sources::bursts::Bursts;
 use crate::sources::drain::Drain;
 use crate::sources::platform::{self, Ring};
@@ -11,7 +12,6 @@ use crate::sources::points::{Point, Spec};
 use crate::sources::records::{self, Record};
 use crate::sources::tracer::Tracer;
 use anyhow::{Context, Result};
-use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 
 #[derive(Debug, Default)]

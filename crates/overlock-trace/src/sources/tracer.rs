@@ -2,6 +2,7 @@
 //! From records to events of the traced processes.
 
 use crate::analysis::{Analysis, Event, Holder, SHARED, Site, State, What};
+use crate::hash::{HashMap, HashSet};
 use crate::names::Kind;
 use crate::names::images::Images;
 use crate::names::kernel::{FUTEX, Kernel};
@@ -13,7 +14,7 @@ use crate::sources::points::{IN_INTERRUPT, Layout, Point};
 use crate::sources::preload::Told;
 use crate::sources::quota::{Quotas, Stops};
 use crate::sources::records::{self, Record, Sample};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 
 /// How often mutexes are asked for their holders, and how long a thread must have waited.
 const ASK_EVERY_NS: u64 = 50_000_000;
@@ -102,21 +103,21 @@ impl Tracer {
             kernel: Kernel::new(),
             spins: Spins::new(),
             quotas: Quotas::default(),
-            calls: HashMap::new(),
-            mutexes: HashSet::new(),
+            calls: HashMap::default(),
+            mutexes: HashSet::default(),
             hot: VecDeque::new(),
             found: VecDeque::new(),
             stops: Stops::default(),
-            streams: HashMap::new(),
-            orphans: HashSet::new(),
-            words: HashMap::new(),
+            streams: HashMap::default(),
+            orphans: HashSet::default(),
+            words: HashMap::default(),
             asked: 0,
             is_looking: layout.is_none(),
             layout: layout.unwrap_or_default(),
             told: Told::default(),
-            threads: HashMap::new(),
-            comms: HashMap::new(),
-            slept_at: HashMap::new(),
+            threads: HashMap::default(),
+            comms: HashMap::default(),
+            slept_at: HashMap::default(),
             awaited: None,
             lost: 0,
             kept: Vec::new(),

@@ -3,8 +3,9 @@
 
 use super::memory::{self, Batch};
 use crate::analysis::Site;
+use crate::hash::HashMap;
 use crate::sources::account::Time;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 /// What threads have told and has not had its turn.
 #[derive(Debug, Default)]
