@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compiles the scheduler for BPF, and its decisions as plain code for a test.
 
 use std::path::PathBuf;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The names of `parking_lot`, which are those of `overlock-parking-lot`.
 #![no_std]
 

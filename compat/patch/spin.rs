@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The names of `spin`, which are those of `overlock-spin`.
 #![no_std]
 

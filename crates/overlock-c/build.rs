@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sets the shared library's soname, and keeps the library loaded.
 //!
 //! The header's inline code knows the bits of the lock words, so a program works only with the

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Builds into the command the commit that it was built from, so that a result file can name it.
 
 use std::process::Command;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compiles what must be C, and makes the linker give the exported names their versions.
 
 use std::path::{Path, PathBuf};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 // Part of two build scripts: the library's, and that of the command, which has to recognise the
 // library that was built with it.
 

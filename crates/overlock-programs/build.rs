@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Builds the preload library into this crate, so that the command is one file that needs no other.
 //!
 //! A library that programs preload can't be a dependency in Cargo's sense: its functions would

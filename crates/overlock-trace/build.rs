@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compiles the library that traced programs preload, which this crate contains.
 
 use std::path::PathBuf;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `load`: threads that take turns at one lock. A waiter spins, then yields its processor: a spin
 //! that the host's scheduler hears of.
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! S2's policies on a stock Linux.
 //!
 //! | verb | what it does |

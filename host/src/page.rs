@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The page that a program, or a guest, and the host both map: who holds, who is next, who may be
 //! preempted. Its layout is docs/host.md's, and that of `bpf/page.h`.
 

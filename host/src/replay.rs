@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `replay`: which thread or vCPU each policy would have chosen at every spin of a recording.
 
 mod cast;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `run`: loads the scheduler for the threads of some processes, tells what it did, and unloads it.
 
 mod abi;

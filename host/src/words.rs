@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The words of a command: `--name value`, switches, and the rest.
 
 use anyhow::{Context, Result, bail};

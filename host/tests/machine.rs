@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The scheduler in a real kernel: Debian's Linux of unstable, in QEMU. Skips visibly where that
 //! can't be had.
 

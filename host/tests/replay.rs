@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `replay` on recordings that were made with Debian's Linux 7.2 in QEMU, and on what is none.
 
 use serde_json::Value;

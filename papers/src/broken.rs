@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Can verdicts fail? With another cost, a broken policy or a broken lock, predictions change.
 
 use crate::cfs::Cfs;

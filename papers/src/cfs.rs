@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The host of S2 and S4: Linux's fair scheduler of that time, and its directed yields.
 //!
 //! It takes the events and gives the actions of `overlock_vcpu::host`'s scheduler, under the same

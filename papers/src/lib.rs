@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the documents S1 to S5 need and nothing else does: their locks as they were published, and
 //! Linux's schedulers of their time.
 

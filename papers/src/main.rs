@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command `overlock` with the five documents' experiments, locks and schedulers.
 
 use std::process::ExitCode;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The locks of S1, S3 and S4 as they were published: what the published figures compare.
 //!
 //! They are written from the descriptions in the mails, to be measured beside ours, not to be used.

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do simulations with the documents' locks and schedulers run, and repeat to the last digit?
 
 use overlock_bench::workload::Profile;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do the published figures stand beside ours as they were examined?
 
 use serde_json::Value;

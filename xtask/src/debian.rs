@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Minimal Debian roots, unpacked once below cargo's target folder and kept: another libc, and a
 //! machine without Overlock. They need root, `debootstrap`, and Debian's archive.
 

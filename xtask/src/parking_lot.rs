@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask parking-lot`: does `overlock-parking-lot` stand in for `parking_lot`?
 //!
 //! It fetches `parking_lot` from the registry, and runs its own tests on ours. Nothing of them

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask roots`: does a preload library that was built here run with another glibc?
 //!
 //! It copies the library and the compiled POSIX suites into minimal roots of Debian 12 (glibc 2.36)

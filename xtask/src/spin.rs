@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask spin`: does `overlock-spin` stand in for `spin`?
 //!
 //! As for `parking_lot`: it fetches `spin` from the registry, and runs its own tests on ours.

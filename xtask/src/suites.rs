@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask suites`: do the tests of crates that depend on `parking_lot` or `spin` end alike
 //! when Overlock's locks are put in their place?
 //!

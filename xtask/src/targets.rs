@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask targets`: what the crates promise of machines, and of ways to link, other than this
 //! machine's.
 //!

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The clocks of all measurements: the time stamp counter, scaled.
 //!
 //! | clock | a reading is | for |

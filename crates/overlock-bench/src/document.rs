@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reading a TOML file: every error is reported with file, line and expectation.
 
 use std::fmt::Display;

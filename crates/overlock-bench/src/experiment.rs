@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! An experiment as a file: factors, workload, host, and the published figures to compare with.
 //!
 //! ```

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A job: everything that determines one run, as data. Any world can be asked to do it, in any
 //! process, at any time.
 

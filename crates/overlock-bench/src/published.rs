@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Published figures beside ours: whether direction and rough size agree.
 //!
 //! A ratio is formed round by round between two of our points.

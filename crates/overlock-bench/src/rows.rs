@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rows of jobs and their runs.
 
 use overlock_results::locks::Lock;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How long a thread was ready to run without having one of the system's CPUs.
 
 use std::fs::File;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The threads of this machine as a world: one lock at one point, measured in a process of its
 //! own.
 //!

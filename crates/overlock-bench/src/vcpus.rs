@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What vCPUs can do and what runs on them, written once for every world that has some.
 
 pub(crate) mod engine;

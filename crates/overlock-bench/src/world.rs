@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A world: somewhere to run a [`Job`].
 //!
 //! A world is a value: threads of this machine, vCPUs of `/dev/kvm`, a host that is simulated, a

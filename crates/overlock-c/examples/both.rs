@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The Rust half of a program whose C half (`both.c`) takes the same lock.
 //!
 //! The program links one Rust library, this one, which provides Overlock for both halves: the queue

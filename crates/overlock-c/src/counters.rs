@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The counters of all locks that C code takes, by name.
 
 use core::ffi::{CStr, c_char, c_int};

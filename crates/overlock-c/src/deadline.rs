@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Points in time, as C represents them.
 //!
 //! They are on the program's clock, which a preloaded library may have changed (libfaketime), while

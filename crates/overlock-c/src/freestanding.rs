@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a library without Rust's standard library has to define itself.
 
 /// Ends the process: only a bug in Overlock panics. The standard library would say where, but its

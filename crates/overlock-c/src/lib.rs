@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Overlock's locks for C and C++: the slow paths behind `include/overlock.h`.
 //!
 //! The header has the uncontended path of each lock inline and describes the interface; this

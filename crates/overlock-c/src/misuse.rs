@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Errors of a program that these locks let pass.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};

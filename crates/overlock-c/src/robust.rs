@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `ol_robust_t`: a mutex in memory that processes share, which outlives its holder.
 //!
 //! Only the kernel sees every end of a thread. It then looks through the list of what the thread

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `ol_rwlock_t` and `ol_cond_t`: the functions behind those of the header.
 
 use core::ffi::c_int;

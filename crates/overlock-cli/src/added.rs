@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a program of another workspace adds to this command, and how it is found.
 
 use crate::worlds::Options;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command line: every sub-command. The flags of each, and examples, stand by its verb.
 //!
 //! The help texts teach: they say what a flag is for and end in examples that run.

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `overlock bench`: locks in any world, by flags or by experiments.
 //!
 //! ```text

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `overlock doctor`: what this machine offers, and what would be better.
 //!
 //! Every finding is something that changes how locks behave here, or how far a measurement can be

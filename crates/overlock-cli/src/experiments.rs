@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The experiments that the command brings along, and those of the user's files.
 
 use crate::added::Added;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What an installed command needs besides itself: completions for shells, and manual pages.
 
 use crate::outcome::Outcome;

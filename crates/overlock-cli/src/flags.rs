@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Flags that several verbs have.
 
 use clap::Args;

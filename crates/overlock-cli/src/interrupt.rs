@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the user is told after a Ctrl-C.
 
 use crate::output;

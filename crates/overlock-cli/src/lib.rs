@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `overlock` command: from "which lock suits this machine?" to a program that runs on it.
 //!
 //! This file only parses, dispatches, and turns the outcome into an exit code. Tables and records

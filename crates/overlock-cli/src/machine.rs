@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The machine behind the numbers, and how quiet it was.
 
 use overlock_bench::clock::Stamps;

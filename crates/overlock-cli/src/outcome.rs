@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How a command that could run ended.
 
 use std::process::ExitCode;

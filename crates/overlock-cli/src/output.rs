@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where results go: tables for people, JSON Lines for programs, and a file that grows with
 //! each record.
 //!

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The progress bar: shown only on a terminal, and removed when the work is done or given up.
 
 use crate::interrupt;

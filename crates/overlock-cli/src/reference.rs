@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `overlock reference`: the page of all counters, columns and fields, or the rows of one name and
 //! the sections about it.
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `overlock report`: `overlock-results` makes the page, and this file writes it.
 
 use crate::outcome::Outcome;

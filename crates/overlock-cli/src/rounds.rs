@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The one loop that measures, in any world: points of `bench`, and programs of `compare`.
 //!
 //! Jobs that share a workload form a group and take turns: a *round* is one run of each, in an

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One part of a measurement, for a batch engine that makes the parts.
 
 use std::str::FromStr;

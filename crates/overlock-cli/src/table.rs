@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Plain tables: the first column to the left, numbers to the right, no rules.
 //!
 //! A table that is wider than the terminal becomes several, one below the other, each with the

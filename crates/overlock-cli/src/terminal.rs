@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The width of the terminal, and text that fits into it.
 //!
 //! `COLUMNS` takes precedence, because the user set it; then comes the terminal's own width. Text

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Everything that can make a number doubtful, each with advice.
 
 use crate::output;

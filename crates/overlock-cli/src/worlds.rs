@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The worlds of `bench`, by name: a [`World`] runs jobs.
 
 mod laboratory;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `Condvar`: waiting for a condition on a [`Mutex`](crate::Mutex)'s data.
 
 use std::fmt;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Deadlines on the clock of the locks.
 
 use std::time::{Duration, Instant};

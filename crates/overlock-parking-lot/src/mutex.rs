@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `Mutex` and `FairMutex`, and their guards.
 
 use lock_api::RawMutex as _;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `Once`: something that is done once, by whichever thread comes first.
 
 use std::fmt;

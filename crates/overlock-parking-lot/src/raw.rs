@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Overlock's locks as raw locks with `parking_lot`'s names, whose deadlines are [`Instant`]s.
 
 use std::time::{Duration, Instant};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `ReentrantMutex`, and its guards.
 
 use std::num::NonZeroUsize;

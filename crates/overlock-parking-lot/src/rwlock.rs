@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `RwLock`, and its guards.
 
 use lock_api::RawRwLock as _;

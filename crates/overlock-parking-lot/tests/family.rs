@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do the types of this crate do what `parking_lot` promises, beyond what `differential` asks?
 
 use std::panic::catch_unwind;

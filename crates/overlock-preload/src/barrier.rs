@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `pthread_barrier_t`: a barrier whose threads yield before they sleep, in the place of libc's.
 //!
 //! # State

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! C11's `mtx_*` and `cnd_*`: glibc's are its pthread calls by other names, with other results.
 //!
 //! A `mtx_t` is a `pthread_mutex_t` of libc's making: normal, or recursive if the program asked for

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! An atomic cell: real memory, or a model checker's (tests/preload/stamps.rs, numbers.rs).
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};

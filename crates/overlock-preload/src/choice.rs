@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which lock this process uses, and whether it is a forked child.
 //!
 //! Both are one choice among tables of functions (`tables.rs`), because every lock and unlock goes

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Deadlines on the two clocks of POSIX, for locks that know only the kernel's monotonic one.
 //!
 //! A preloaded library can change the clocks of the program (libfaketime). If ours comes first, the

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `pthread_cond_t`: a sequence number to sleep on, and a count of the waiters that have not left
 //! yet.
 //!

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What happened in this process, written when it ends.
 //!
 //! With `OVERLOCK_COUNTERS=FILE` in the environment, a process that ends by `exit` or by returning

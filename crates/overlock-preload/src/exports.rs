@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The names to which the dynamic linker binds programs, each in all the versions that glibc has
 //! had of it. Their code is in [`mutex`], [`cond`], [`rwlock`], [`spin`], [`barrier`], [`c11`],
 //! [`passed_on`], [`gate`] and [`jump`].

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which waits of the calling thread lie between it and a frame, told by its frames.
 //!
 //! A thread can have several stacks: its own, one for signal handlers, and those of its coroutines,

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Waiting for a mutex outside its lock's queue, in an order that the kernel keeps.
 //!
 //! Some threads must not, or can't, join the queue of a lock:

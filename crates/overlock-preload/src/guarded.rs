@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The outermost frame of a wait, by which the wait is found again, and which notices when it is
 //! unwound: its personality is in unwind.c.
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who a thread is, to the mutexes that know their owner.
 //!
 //! An identity is the number of the process ([`choice::process`], upper half), and the *line* of

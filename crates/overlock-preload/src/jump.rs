@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Signal handlers that never return to the wait that they interrupted.
 //!
 //! A handler may leave by `siglongjmp` or end its thread, and libc's mutexes survive that although

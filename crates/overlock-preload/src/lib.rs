@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Overlock's locks for unmodified programs: `LD_PRELOAD=liboverlock_preload.so program`.
 //!
 //! The library defines `pthread_mutex_*`, `pthread_cond_*`, `pthread_rwlock_*`, `pthread_spin_*`

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! libc's own mutexes: the table for `OVERLOCK_LOCK=none`.
 //!
 //! The library is loaded, starts and intercepts calls, but replaces nothing. The time that a

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The longest stall at a mutex in this process: what throughput does not show.
 //!
 //! A stall begins when a thread first gives the processor up in a call of `pthread_mutex_lock`, and

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Errors of a program that libc lets pass.
 //!
 //! libc's unlock of a free normal mutex leaves it free, and so does ours. Since that is a bug of

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `pthread_mutex_t`: what we keep in it. (What the calls do with it is in `mutex/calls.rs`.)
 //!
 //! # State

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Numbers for threads that wait: a thread takes one at its first contended lock operation, and
 //! others take it back when the thread is gone.
 //!

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a lock is to the mutexes: a table of functions.
 
 use libc::c_int;

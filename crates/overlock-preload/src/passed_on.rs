@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Calls that stay libc's and are passed on.
 //!
 //! Semaphores are: the library only counts that a thread has to wait, so that a user

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `Process`: the threads of a process that knows nothing of Overlock.
 //!
 //! The clauses of the platform's contract hold as for [`Threads`], except for these:

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Events of the process as a whole: it starts, forks and ends.
 
 use overlock::platform::{Platform as _, Threads};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The functions that ours intercept: libc's, or those of the next preloaded library.
 //!
 //! Each is looked up when it is first needed. The look-up takes only locks of the dynamic loader,

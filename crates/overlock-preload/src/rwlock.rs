@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `pthread_rwlock_t`: the library's read-write lock, in the place of libc's.
 //!
 //! # State

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Joining the memory in which the processes of a command count: see [`tally`](crate::tally).
 //!
 //! Only system calls of our own are made, and nothing is allocated: this runs in the constructor,

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `pthread_spinlock_t`: a test-and-set lock that knows when to stop spinning.
 //!
 //! # State

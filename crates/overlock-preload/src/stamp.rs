@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whose threads wait for a mutex or a read-write lock.
 //!
 //! A forked child has the words of its parent's locks, with the traces of threads that wait, but

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The tables of functions of which a process uses one: see [`choice`](crate::choice).
 
 use libc::c_int;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The counters of processes, in memory that they share with the command that started them.
 //!
 //! The command makes a file in memory (memfd) and names it in [`VARIABLE`]. Every process that

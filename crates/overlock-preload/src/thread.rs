@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The library's record of each thread.
 //!
 //! It is plain zero-initialised memory of the thread (thread.c): it needs no constructor and no

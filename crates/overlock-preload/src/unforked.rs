@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Memory that a forked child must not inherit: the choice of the lock, and the waiters.
 //!
 //! The kernel clears it in the child (`MADV_WIPEONFORK`, Linux 4.14) before any code runs there:

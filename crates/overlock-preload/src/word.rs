@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The lock word of a mutex, under the algorithm that this process has chosen.
 //!
 //! For each algorithm there are two tables of functions ([`Operations`]): one for a process that

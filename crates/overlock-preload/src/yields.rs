@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Yields, and what they tell about the other threads that want the processor.
 //!
 //! A thread that yields to one of its own program is soon back, because that one waits for

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The preload library that a release build contains.
 //!
 //! The dynamic loader needs a file. It is written once, below the user's cache folder, and checked

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Child processes, which never outlive their parent and never keep it waiting.
 //!
 //! | what happens | what becomes of a [`Child`], and of what it has started |

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The counters of a program's processes, in memory that they share with the process that starts
 //! the program.
 //!

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How the machine's CPUs spent their time, and how much of it went to others.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};

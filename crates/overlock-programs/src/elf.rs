@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Can a program be preloaded at all? The answer comes from its file, before anything is started.
 //!
 //! `LD_PRELOAD` is a request to the dynamic loader. A static program has no loader; for a set-uid

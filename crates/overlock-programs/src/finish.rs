@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Waiting for a child to its end, while reading what it says.
 
 use crate::child::{Child, Exit, GRACE};

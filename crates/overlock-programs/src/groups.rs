@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The process groups of all living children, as a signal handler can read them.
 //!
 //! A list that only grows: an entry without a group is free, and is used again. Nothing in it is

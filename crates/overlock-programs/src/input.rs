@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Standard input, the same for each run of a comparison.
 //!
 //! A file is opened anew for each run. A pipe can be read once, so it is read to its end before the

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Ctrl-C: remembered, so that the results so far can still be printed; children are asked to end.
 //! A second one ends the process at once, and leaves nothing behind: no child, no file, no
 //! progress bar.

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a program's file shows of the locks that it uses and that can't be replaced.
 //!
 //! Nothing of this is certain: a file can contain code that never runs, and use locks of a library.

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A program as a supervised child, and what it leaves behind.
 //!
 //! What the program has started becomes our child when its parent ends, wherever it has put itself

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The preload library: which file is it, and by which path can it be loaded?
 //!
 //! A command uses the library that was built with it, and no other: figures of a library that was

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The names of the locks that a program can run under.
 
 use anyhow::{Result, bail};

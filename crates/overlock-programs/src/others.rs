@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Processes of a program into which nothing can be preloaded: they count nothing, and what the
 //! others have counted says nothing about them.
 //!

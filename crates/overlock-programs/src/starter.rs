@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Starting a program from a process that is smaller than it.
 //!
 //! The kernel counts the memory of the process that called `exec` as that of the program (`maxrss`

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A program, and the environment that makes it use the preload library.
 
 use crate::counts::{Counted, Shared, VARIABLE};

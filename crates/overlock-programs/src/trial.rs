@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One run of the program: started, timed, read and judged.
 
 use crate::counts::{Counted, Shared};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the kernel says that a process or a thread has used.
 
 use std::mem::MaybeUninit;

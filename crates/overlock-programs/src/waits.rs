@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether a program waits for locks at all, and for which, according to its counters.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do children end when they should, with all that they have started, and never before?
 
 use overlock_programs::{Bond, Child, Finished, Process, finish};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A host's view of one vCPU's life.
 
 use crate::timeline::Stint;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Columns, as data: what can be shown of a point. The terminal's tables, the page's and the
 //! reference are made from these.
 

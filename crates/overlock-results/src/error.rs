@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What can be wrong with an experiment before a world runs it.
 
 /// A sentence that says what is wrong, and what would be right.

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What rows and experiments call the same: policies, lengths, and rules for the PM timer.
 
 use std::fmt;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What follows from rows: no world, no clock, no I/O, and no user interface. Fresh rows and those
 //! of old files are judged by the same code.
 

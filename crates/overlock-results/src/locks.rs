@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The names of all locks, and what each is.
 
 use crate::stats::unique;

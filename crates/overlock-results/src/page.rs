@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Results as one page: rows become a self-contained HTML file of tables and SVG charts, or one
 //! chart as an SVG picture.
 //!

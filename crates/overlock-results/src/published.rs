@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Figures that others have found.
 
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rows: what every measurement writes, and all that tables, checks, verdicts and pages read.
 //!
 //! A file of results is JSON Lines, one row a line, whose `kind` says which. The same code writes

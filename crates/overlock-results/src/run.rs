@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What one run measured: the same from every world.
 
 use std::borrow::Cow;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The few statistics that every measurement ends in.
 
 mod histogram;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What takes the locks of a world.
 
 use crate::row::{PROCESS, Point};

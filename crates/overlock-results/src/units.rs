@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Durations, numbers and command lines as people write and read them.
 //!
 //! Durations on the command line carry a unit (`100ns`, `1us`, `10µs`, `2.5ms`, `1s`); only a bare

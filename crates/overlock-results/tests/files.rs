@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Can files be read that the command wrote? `tests/data` has one of each verb, named after the day
 //! of the version that wrote it; of long lists in them, most is left out.
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Is a page complete, true to its records, safe to open, and clear about what it could not read?
 
 mod support {

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The engine of both machines: time, the heap of events, the coroutines of CPUs, and their cells.
 //!
 //! It knows neither faults nor costs. [`crate::machine`] adds faults and oracles;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The performance simulator: experiments on hosts that one need not have, in virtual time.
 //!
 //! It implements the same world as the laboratory, so the same experiment files run in it. The

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The locks in virtual time while CPUs are taken away at any step, with oracles that see every
 //! access.
 

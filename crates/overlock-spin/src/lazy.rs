@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `Lazy`: a value that its first user computes.
 
 use core::cell::Cell;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 #![warn(missing_docs)]
 #![doc = include_str!("../README.md")]
 #![no_std]

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The CPUs of the kernel that this crate is linked into.
 //!
 //! `spin`'s types name no platform, so the linker finds one, as it finds a global allocator: the

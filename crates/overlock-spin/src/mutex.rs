@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `Mutex`, and its guard.
 
 use crate::RawMutex;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `Once`: a value that the first CPU to come computes.
 
 use core::cell::UnsafeCell;

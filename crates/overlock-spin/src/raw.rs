@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Overlock's locks as raw locks of `lock_api`. As under `spin`, another CPU may release them.
 
 use lock_api_crate::GuardSend;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `RwLock`, and its guards: those of `lock_api` under `spin`'s names, with its methods.
 
 use core::fmt;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How a kernel says what its CPUs are: [`set_platform!`] defines the table that `linked.rs`
 //! declares.
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do the types of this crate do what `spin` promises of them?
 
 use std::panic::catch_unwind;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Are waits split by what the holder did? Each trace is written by hand, in microseconds, one
 //! event a line, and what must come out stands beside it.
 

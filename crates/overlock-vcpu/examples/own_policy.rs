@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A custom directed-yield policy, in a scheduler that drives a toy host.
 //!
 //! Run it with `cargo run --example own_policy`. It exits with 0 if the holder got the pCPU.

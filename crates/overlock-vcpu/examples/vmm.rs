@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A virtual machine monitor whose vCPUs enter `KVM_RUN` only while the scheduler of
 //! `overlock_vcpu::host` lets them: the whole integration, without the laboratory.
 //!

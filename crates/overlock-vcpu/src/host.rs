@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The hypervisor's side, pure: events in, decisions out. No clock, no I/O, no unsafe code, no std.
 
 mod cpu;

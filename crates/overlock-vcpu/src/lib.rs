@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 #![doc = include_str!("../README.md")]
 #![cfg_attr(not(feature = "lab"), no_std)]
 

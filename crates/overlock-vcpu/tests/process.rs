@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a run does to its process. A single test, so that it can count threads and CPU time.
 
 #[path = "engines/support.rs"]

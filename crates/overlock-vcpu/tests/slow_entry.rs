@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does each turn of a vCPU make some progress, however long the way into the guest takes? A file
 //! of its own, because the way is longer for the whole process.
 

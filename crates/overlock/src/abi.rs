@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The slow halves of the locks, for front ends whose fast halves are written in another language.
 //!
 //! A C header has the uncontended path inline: one read-modify-write on the lock word. The lock's

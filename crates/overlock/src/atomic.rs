@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The atomic cell as a trait, so that one lock source runs on real memory, under a model checker
 //! and in a simulator.
 //!

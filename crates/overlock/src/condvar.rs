@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `Condvar<P>`: waiting for a condition on the data of a mutex.
 
 use core::time::Duration;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Event counters, named after Linux's lock events (kernel/locking/lock_events_list.h).
 //!
 //! A lock belongs to a [`Class`]: a type that decides where its events are counted. [`Uncounted`]

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Nodes in use: how a CPU takes a node of its own, halts on it, and leaves it again.
 
 use core::marker::PhantomData;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Spin locks for CPUs that get taken away.
 //!
 //! Programs want `ThreadMutex`, which comes with the feature `threads`. The default features are

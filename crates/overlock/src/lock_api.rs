@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The locks as `lock_api` raw mutexes, for code that is generic over them and for its guards.
 //!
 //! | lock | `RawMutex` | `RawMutexFair` | `RawMutexTimed` |

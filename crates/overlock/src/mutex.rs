@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `Mutex<T, L>`: data behind a lock.
 
 use core::cell::UnsafeCell;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A platform in virtual time, for tests of what a CPU does while no other does anything.
 
 /// A platform of one CPU, on which a pause takes 10 ns. The static is the time; it is followed by

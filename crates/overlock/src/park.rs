@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Halting on a word that any number of CPUs may wait for: what [`TestAndSet`](crate::TestAndSet),
 //! [`Refresh`](crate::Refresh) and [`RawRwLock`](crate::RawRwLock) do once their spin budget is
 //! spent.

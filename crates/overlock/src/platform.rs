@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The platform: what a lock needs to know about the world it runs in.
 //!
 //! A lock is generic over one [`Platform`] and touches the machine nowhere else. A platform defines

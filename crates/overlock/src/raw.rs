@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The verbs of every lock, and the locks themselves: one algorithm per file.
 
 #[macro_use]

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `Refresh`: a shared value that is costly to compute. A CPU that finds a computation under way
 //! shares its result instead of repeating it (S5).
 //!

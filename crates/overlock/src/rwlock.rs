@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `RwLock<T, P>`: data behind a read-write lock, with `lock_api`'s guards.
 
 use crate::counters::Uncounted;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The state of a CPU: its number and its queue nodes.
 //!
 //! A CPU waits for at most one lock at a time in each context (task, soft interrupt, hard

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Spinning with a budget of time.
 //!
 //! A budget is time on the platform's clock and not a number of iterations, because a PAUSE lasts

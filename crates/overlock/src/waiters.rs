@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which CPU has halted for which lock: a fixed hash table from a lock to the CPU to kick.
 //!
 //! A lock word has no room for the name of its halted waiter, and must not be touched after the

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The locks of the crate without features, where no core has a number: two threads count under
 //! each lock, a few times.
 //!

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every interleaving of two or three CPUs on each lock, by loom.
 //!
 //! The locks are the very source that runs elsewhere, on the platform [`support::platform`], in an

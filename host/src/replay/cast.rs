@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which threads of a recording belong together: the vCPUs of a guest, or the threads of a program.
 //!
 //! A recording names no virtual machine. The vCPUs of a process are one guest, if it names

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One line of a recording as text: what `perf script`, `trace-cmd report` and tracefs print.
 //!
 //! All three give the thread, the CPU in brackets, the time with a colon, the event with a colon,

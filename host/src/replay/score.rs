@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What one policy, or the kernel, answered to the spins of a recording, and what came of it.
 
 use overlock_vcpu::host::Nanos;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One group while its recording is played: where each thread is, what every policy says to a spin,
 //! and when the thread that it named ran.
 //!

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the scheduler shares with its loader: `bpf/abi.h`, in Rust.
 
 use anyhow::{Result, bail};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `compare`: one load under the kernel's own class and under each policy, with and without the
 //! page, in rounds whose order is shuffled; a table of medians with their ranges.
 

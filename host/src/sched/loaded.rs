@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The scheduler in the kernel: loaded, attached, read, and taken away.
 
 use super::abi::{Counts, Event, Settings, Tally, read_tally};

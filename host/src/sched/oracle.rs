@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The oracle: every event that the scheduler saw, through the policies of `overlock-vcpu`.
 
 use super::abi::{Event, IPI, POLICIES, RUNS, SLOTS, SPIN, Tally, WORKED};

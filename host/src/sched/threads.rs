@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The threads that get the scheduler: of processes, or of a cgroup.
 
 #![expect(unsafe_code, reason = "the class of a thread, and signals")]

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The console: a serial line, or Xen's.
 //!
 //! One CPU writes at a time: the first, the holder of the lock that is measured, or one that

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A record for each CPU, found through the GS segment.
 
 use core::arch::asm;

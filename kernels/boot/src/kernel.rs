@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the kernel needs of each world, and how it gives work to its CPUs.
 //!
 //! The first CPU hands out jobs: functions that all CPUs run, one job after another. Between two

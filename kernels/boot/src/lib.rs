@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Overlock inside a kernel: three platforms, and the smallest kernel that can try them.
 //!
 //! | world | what a CPU is | wait | kick |

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The bare machine: processors, their interrupt controllers, a clock, a serial line.
 //!
 //! One identity-mapped address space; interrupts on stacks of their own (the compiled `core` of a

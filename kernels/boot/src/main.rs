@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel: its entries in assembly, and what it does when it panics.
 //!
 //! It is a kernel only if it is built as one (`--cfg overlock_image`, by the program `image`).

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel's command line: words of the form `key=value`.
 //!
 //! | key | value | default |

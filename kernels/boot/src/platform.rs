@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The platforms: what all worlds have in common, and each world's own part in a file of its own.
 //!
 //! What implements [`Halting`] halts a CPU and calls it back. `platform!` makes a platform of it,

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the kernel does with the locks: the workload that every world has, and its checks.
 
 mod checks;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A guest of Xen: hypercalls, the pages shared with it, events, and all vCPUs of a paravirtual
 //! one. One that has virtual hardware (PVH) starts as the bare machine does, and [`pvh`] is the
 //! rest.

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How the kernel image is built: only this file knows.
 //!
 //! It uses the target `x86_64-unknown-none` if the toolchain has it; else the host's own target,

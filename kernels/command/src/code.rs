@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The locks' verbs in the kernel image: how large they are, and whether a lock whose waiting is
 //! compiled in but switched off executes what the native one executes.
 //!

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A kernel with the locks in it as a world: on a bare machine, under KVM, and under Xen as a
 //! paravirtual guest or as one with virtual hardware.
 //!

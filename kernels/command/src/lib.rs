@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Kernels as worlds of the command `overlock`: the image is built, started on an emulated machine,
 //! and heard.
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command `overlock` with four more worlds, each of which boots a kernel with the locks in it.
 
 use overlock_cli::Added;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Kernels that really start: the worlds `tcg`, `kvm-guest` and `xen`, and what an image finds when
 //! its platform is broken.
 //!

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the locks need from a kernel, in a few functions.
 
 use core::arch::asm;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a kernel writes to use Overlock's locks: one platform, and a lock that keeps handlers out.
 //!
 //! The functions of [`arch`] belong to the kernel; here they are the minimum that compiles on

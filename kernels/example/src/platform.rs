@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The platform: what the locks require of the world (contract: `overlock::platform`).
 
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the kernel writes to its serial line.
 
 use std::io::{self, Write as _};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What KVM counts for a machine, by its files below debugfs.
 
 use std::fs;

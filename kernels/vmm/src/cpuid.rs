@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which paravirtual features a guest is offered.
 //!
 //! Sources: Linux 6.1, Documentation/virt/kvm/x86/cpuid.rst.

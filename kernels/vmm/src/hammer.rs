@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A load for one spin lock of a Linux guest, to compare its kernel's locks with ours: the first
 //! and only process of that guest.
 //!

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The first process of a Linux that has nothing else: loads KVM, runs one machine, and powers off.
 //!
 //! The root that it starts in holds this program as `/init`, the modules below `/modules` in the

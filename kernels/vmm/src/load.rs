@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel in the machine's memory, and what it is told: by PVH if it is an ELF file, else by
 //! Linux's own protocol. Both enter in 32-bit protected mode without paging.
 //!

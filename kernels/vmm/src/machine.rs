@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The machine: its memory, the kernel in it, and a thread for each vCPU.
 
 use std::io::Write as _;

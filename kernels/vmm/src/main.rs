@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A virtual machine on KVM in a few hundred lines: one kernel that follows PVH, vCPUs that are
 //! threads, interrupt controller and timer in KVM, and a serial port for output.
 //!

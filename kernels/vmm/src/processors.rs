@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The tables from which a Linux learns of its processors: ACPI's, of a machine that has nothing
 //! else ("hardware-reduced").
 //!

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One vCPU: what it starts with, and what it does when KVM hands it over.
 
 use std::sync::{Mutex, PoisonError};

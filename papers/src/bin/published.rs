@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Fills the tables of `published.md` and `README.md` from the rows that `overlock bench s1 s3 ...
 //! --out FILE` has written. Each has its place, from `<!-- NAME -->` to `<!-- end -->`.
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The queues: who is in which, who is picked, and who moves.
 
 use overlock_sim::hosts::OtherScheduler as _;

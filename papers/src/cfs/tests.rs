@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who runs when, on a host of one socket or two.
 
 use overlock_sim::hosts::OtherScheduler as _;

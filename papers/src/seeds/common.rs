@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the published locks have in common: how many CPUs they serve, and how long they spin.
 
 use std::sync::atomic::Ordering;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Linux's paravirtual queued lock as S3 and S4 found it, and S4's hybrid.
 //!
 //! # State

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! S1's paravirtual ticket lock.
 //!
 //! # Life of an acquisition

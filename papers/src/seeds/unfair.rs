@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! S4's unfair lock: what a guest of KVM uses without paravirtual locks.
 //!
 //! A waiter spins until it sees the lock free, and then tries to take it; it never halts.

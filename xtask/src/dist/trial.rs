@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What can be installed, tried: the Debian package in clean roots, and on this machine the files
 //! under a prefix and those of the archive. Each is tested by its own test, and removed.
 

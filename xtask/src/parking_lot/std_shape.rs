@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The shape of `std::sync` around these locks, poison included: std's own tests run on it.
 
 use parking_lot as raw;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Refuses what can be read but is not an experiment, and names the line.
 
 use super::{Experiment, Factors, Host};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What an experiment consists of.
 
 use serde::de::value::MapAccessDeserializer;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What all points of an experiment have in common.
 
 use serde::{Deserialize, Serialize};

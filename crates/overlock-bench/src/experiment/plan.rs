@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! From an experiment to jobs: every combination of its factors, in the world that is to run it.
 
 use super::{Experiment, random};

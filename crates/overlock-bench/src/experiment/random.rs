@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Points drawn at random from the whole space, to which no lock can be tuned.
 //!
 //! Numbers of threads, critical sections and pauses are drawn so that every order of magnitude is

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! From a file's text to an experiment that makes sense.
 
 use super::{Experiment, Workload, check};

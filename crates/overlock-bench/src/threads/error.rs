@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The errors of a run: why there is no result, though the lock is not to blame.
 
 use std::io;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The process around each run: the parent starts it, watches it and, if it hangs, ends it.
 //!
 //! The specification goes down as one JSON argument and the sample comes back as one JSON line. The

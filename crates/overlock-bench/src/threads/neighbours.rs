@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Busy processes beside a run: other people's programs, on a machine that is shared.
 //!
 //! Each computes without end, on any processor that the scheduler chooses. What they lose to the

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The choice of the operations that are stamped.
 //!
 //! A stamped operation reads the clock twice, once inside the lock. To stamp every operation would

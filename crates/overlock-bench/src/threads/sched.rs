@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How the kernel scheduled the threads of a run, by its own accounts.
 //!
 //! The accounts are read just before and just after the window, so nothing disturbs it. CPU time

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The lengths of critical sections and pauses, drawn before a run begins.
 //!
 //! The critical sections of real programs vary. With fixed lengths threads fall into step with one

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the harness asks of a lock.
 
 /// Something that lets in one thread at a time, or many that only read.

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The locks under test, ours and the peers, in one table.
 //!
 //! Every use is monomorphised: the worker loop is compiled once for each lock with its fast path

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where the time of a lock went: `bench --explain`.
 //!
 //! In a separate run, each thread logs three stamps of every operation: when it asked for the lock,

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The search for starved threads, which leave no sample of their own.
 //!
 //! A worker that stamped every wait would measure its stamps. So each worker only keeps a word, on

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Work that takes a known time and touches no memory.
 //!
 //! A critical section of 1 µs must cost 1 µs of CPU, however often its thread is preempted in it: a

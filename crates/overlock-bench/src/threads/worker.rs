@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One run of one lock: threads that take turns in critical sections while a coordinator watches.
 //!
 //! It happens in its own process, which the parent starts for each run (see `isolated.rs`). That

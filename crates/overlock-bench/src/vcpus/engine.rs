@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! An engine, which runs programs on the vCPUs of a world; and the configuration of a run.
 
 use std::collections::BTreeMap;

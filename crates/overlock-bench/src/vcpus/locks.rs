@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The one place where the name of a lock becomes a type for vCPUs.
 
 use overlock::counters::Event;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A run of vCPUs, from what its engine saw and what its workload counted.
 
 use std::collections::BTreeMap;

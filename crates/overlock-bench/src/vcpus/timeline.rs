@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which vCPU ran where, and which waited for and held which lock, for a part of a run.
 //!
 //! Each event is recorded where it is known anyway: the host's decisions under the lock of its own

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The verbs of a world: everything that a program on its vCPUs can do beyond computing.
 //!
 //! | verb | what happens |

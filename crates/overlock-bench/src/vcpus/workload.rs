@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the vCPUs do: one loop, whose lengths and habits are data.
 //!
 //! ```text

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which machine code do the inline paths become?
 
 use std::collections::BTreeMap;

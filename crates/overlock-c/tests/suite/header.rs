@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does the header describe the lock words correctly?
 
 use std::fmt::Write;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does an installed Overlock serve the programs of README and manual, found by pkg-config and
 //! linked both ways?
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The C and C++ interface, from outside: one question per module.
 
 #[cfg(target_arch = "x86_64")]

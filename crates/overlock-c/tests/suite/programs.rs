@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do the locks work in C and C++ programs, under every compiler and its strictest warnings?
 
 use std::os::unix::process::ExitStatusExt;

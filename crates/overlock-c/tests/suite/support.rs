@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compilers, the libraries that cargo has just built, and programs that must not hang.
 
 use std::fs;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rows judged by the bounds, for people and as further rows.
 
 use crate::output::{self, Sink};

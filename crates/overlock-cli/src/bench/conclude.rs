@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What follows from the rows of an experiment, for people and as further rows.
 
 use super::args::BenchArgs;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What people are shown of rows that the command wrote in the past, against files in
 //! `tests/tables`: every table, sentence and verdict of `bench`, without a measurement.
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! From an experiment to its rows, in any world: the plan, group by group.
 
 use super::args::BenchArgs;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! From arguments to experiments, and from an experiment to what a world can do.
 
 use super::BenchArgs;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Published figures beside ours, for people.
 //!
 //! A figure is *pinned* if its file says what the verdict was when it was last examined: `--check`

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The summary of all points of threads, for people.
 
 use crate::table::Table;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tables of points for people: views of the columns that all worlds share.
 
 use crate::table::Table;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `overlock doctor --calibrate`: this machine as a host of the simulator, in a file.
 
 use crate::machine::{allowed_cpus, cpuinfo};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What was found, beside what would be better.
 
 use crate::terminal;

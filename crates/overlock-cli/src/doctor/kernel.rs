@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel: its clocks, and the system calls that locks need.
 
 use crate::machine::first_line;

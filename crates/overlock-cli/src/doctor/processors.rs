@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The processors, and what takes them away.
 
 use crate::machine::{self, CpuTimes, allowed_cpus, first_line};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command lines of `run` and `compare`.
 
 use crate::flags::{OutputArgs, seconds};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `overlock compare`: one program, several locks, taking turns.
 //!
 //! First the program runs once unmodified: if that fails, the comparison can tell nothing about

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the counters of a run mean, in sentences.
 
 use crate::units::{three, time};

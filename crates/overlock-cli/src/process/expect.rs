@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The output that a program must print under every lock: that of the first run.
 
 use regex::bytes::Regex;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Unmodified programs under our locks: `overlock run` and `overlock compare`.
 
 mod args;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The end of a comparison: the ranked table, the failures, the doubts and the verdict.
 
 use super::args::CompareArgs;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `overlock run`: an unmodified program under a chosen lock.
 //!
 //! The program keeps the terminal, the signals and the exit code; this process only waits beside

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A comparison's table: a row for each lock.
 
 use crate::table::Table;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a comparison makes of its rounds: a row for each run, and when to stop.
 
 use super::world::Program;

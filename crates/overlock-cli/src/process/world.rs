@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! An unmodified program as a world: a job is one run of it under a lock.
 
 use super::expect::Expected;

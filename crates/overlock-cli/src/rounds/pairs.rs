@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Uncontended pairs of all locks.
 
 use crate::interrupt;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs that were disturbed, again.
 
 use crate::interrupt;

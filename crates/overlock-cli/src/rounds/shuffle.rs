@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The order in which locks take turns: random to the machine, the same for the same seed.
 
 use overlock_results::{Rng, seed_of};

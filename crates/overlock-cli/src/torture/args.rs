@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command line of `overlock torture`.
 
 use crate::flags::time;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `overlock torture`: the locks on a machine that takes CPUs away on purpose.
 
 mod args;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The records: all runs of one lock so far, and a run that went wrong.
 
 use crate::output::Sink;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Locks that take turns of a tenth of a second, so that each has had its share whenever the
 //! torture ends. A lock that fails is dropped; the others go on.
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What was found, and what to do about it, in a sentence or two.
 
 use crate::units;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `overlock trace`: why do a program's threads wait?
 //!
 //! `overlock-trace` watches them and says why; here the program is started, and the findings are

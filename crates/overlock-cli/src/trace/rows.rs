@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What was found, as records for programs.
 
 use super::diagnosis::{advice, diagnosis};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The diagnosis, and the tables behind it.
 
 use super::diagnosis::{advice, diagnosis, percent};

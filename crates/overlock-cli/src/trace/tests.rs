@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is said of a trace that was written by hand.
 
 use std::collections::BTreeSet;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The laboratory, and why it is not available here.
 
 use anyhow::Result;

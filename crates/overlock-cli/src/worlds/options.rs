@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the command line says of worlds.
 
 use overlock_sim::hosts::More;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The simulator as a world: runs are made in advance, in many processes.
 
 mod pool;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does `overlock bench` measure, catch broken locks, and refuse what makes no sense?
 
 use crate::support::{

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What becomes of the command's children when it is told to end, or is killed?
 //!
 //! A script is the program of a comparison: it can ignore signals, and start what must not be left

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does `overlock compare` rank, judge, survive failing programs and explain bad input?
 //!
 //! The test programs act on `OVERLOCK_LOCK`, so every outcome is known in advance.

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does `overlock bench` measure readers and waits for conditions, and notice locks that are bad at
 //! them?
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Is the help true? Its examples are run.
 
 use crate::support::{OVERLOCK, Said, overlock, said, skip};

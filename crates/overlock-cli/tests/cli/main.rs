@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command as its users see it, all through the real binary: one file for each verb, and for
 //! each kind of world.
 

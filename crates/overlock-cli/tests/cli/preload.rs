@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does a library that a traced program preloads tell all? And do the page and the README show what
 //! is said?
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command with the preload library itself, under a program whose waits are known.
 
 use crate::support::{Said, overlock, skip};

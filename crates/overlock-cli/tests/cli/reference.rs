@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does the reference explain every name that the commands print?
 //!
 //! Each command runs shortly and prints JSON: all names of fields and of counters in it must be in

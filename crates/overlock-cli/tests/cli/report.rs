@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does `report` read and write the files that it is told to, and say what it could not?
 //! The pages themselves are tested in `overlock-results`.
 

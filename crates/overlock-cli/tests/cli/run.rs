@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does `overlock run` leave the program unchanged, except for its locks?
 
 use crate::support::{OVERLOCK, Said, c_library, counts, overlock, said, send, skip, stand_in};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a command said, and how it ended: for the tests of each program that is this command.
 
 use std::fmt;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do simulations run, repeat, stand beside published figures, and refuse what makes no sense?
 
 use crate::support::{Said, children_of, interrupt, overlock, said, send, skip, wait_until};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A table of programs that know what was so, and what a trace says of them by each source.
 //!
 //! Each prints for how long its threads waited, or what a lock's holder did meanwhile, by its own

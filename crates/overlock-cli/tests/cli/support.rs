@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The real binary, run as a user would run it.
 
 pub(crate) use crate::said::{Said, heed_signals, skip};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does `overlock torture` torture all locks, catch the broken ones, and repeat what it reports?
 
 use crate::support::{Said, interrupt, overlock, said, said_until};

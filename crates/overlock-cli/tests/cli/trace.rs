@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does `overlock trace` watch programs of all kinds, and say what it can't see?
 
 use crate::support::{OVERLOCK, Said, interrupt, overlock, said, said_until, skip};

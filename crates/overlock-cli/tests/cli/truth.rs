@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Programs that do one thing to a lock's holder on purpose and keep their own record of it, and
 //! what a trace says of them.
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does `overlock bench` measure on vCPUs, explain itself, and refuse what makes no sense?
 
 use crate::support::{Said, experiment, said, said_until, skip};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Is wrong input answered by one clear sentence and exit code 2, by every verb? Nothing may be
 //! printed as a result, and no result file be touched.
 

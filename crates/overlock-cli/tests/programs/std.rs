@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A thread waits for a mutex of Rust's standard library.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What programs of calls consist of.
 
 pub(crate) type Thread = usize;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Threads of this process that are stepped.
 
 use std::fs;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The locks of one crate as something to call: by the raw traits on which its guards are built.
 
 use std::cell::{Cell, UnsafeCell};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Threads that are stepped: each makes one call when told, and the kernel says which are blocked.
 
 use std::fs;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do random programs of calls return and block here as with `parking_lot`?
 //!
 //! Threads are stepped: each makes a call when told. The specification in `model.rs` says what may

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A sequential specification of locks, a condition variable, a once and a barrier: which results
 //! each call may have, and which threads may be blocked.
 //!

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Random programs of calls, in lock step with the specification.
 
 use std::collections::HashSet;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Locks that are wrong on purpose, each of which a program of calls tells from `parking_lot`.
 
 use std::sync::Mutex;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the rounds of a barrier stand on: words, the kernel's futex and the processor.
 
 pub(super) use core::sync::atomic::{AtomicU32, AtomicU64};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rounds of a barrier: see [`barrier`](super). What it stands on comes from `ground`, so
 //! that loom's words and a model of the kernel can take its place (tests/preload/barrier.rs).
 

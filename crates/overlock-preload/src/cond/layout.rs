@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where libc keeps its flags in a condition variable, and where that leaves room for our fields.
 
 use core::mem::MaybeUninit;

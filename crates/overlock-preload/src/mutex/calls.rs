@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `pthread_mutex_*`: the kind of a mutex, its owner, and the consequences that POSIX draws.
 
 use core::sync::atomic::Ordering::Relaxed;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The table of numbers: which is whose.
 //!
 //! # State

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do the rounds of a barrier end for all of their threads, and does nothing touch it after its
 //! destruction? Interleavings of loom, with up to three preemptions; and each ordering is needed.
 

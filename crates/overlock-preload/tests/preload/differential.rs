@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do random programs of pthread calls return and block as under libc?
 //!
 //! The programs and their specification are those of `overlock-parking-lot`, which explains them;

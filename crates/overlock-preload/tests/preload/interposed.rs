@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does a wait come back to itself through a function that another library has replaced?
 //!
 //! Each function that the library imports is replaced, one at a time, by one that takes a mutex.

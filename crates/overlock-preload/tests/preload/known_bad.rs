@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do the conformance cases notice a faulty library?
 //!
 //! `tests/posix/broken.c` has one fault at a time. The case that covers it must fail with the fault

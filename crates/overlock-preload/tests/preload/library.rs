@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the library does besides POSIX: the choice of the lock, the counters, and which calls it
 //! replaces.
 

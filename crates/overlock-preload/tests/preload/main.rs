@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests of the library from outside: whole programs run with it, in C, C++ and as the system
 //! provides them.
 

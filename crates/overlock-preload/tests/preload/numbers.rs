@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do threads that are born, die and sweep at once get numbers of their own? Every
 //! interleaving with up to three preemptions.
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do the pthread calls behave as POSIX specifies?
 //!
 //! The cases are C and C++ programs in `tests/posix/`. Each runs against libc, which validates the

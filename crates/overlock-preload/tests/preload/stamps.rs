@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Are the threads that a stamp counts of one process, does a forked child remove the traces of its
 //! parent's threads before it waits, and is a stamp that counts no thread zero? Interleavings with
 //! up to two preemptions; and faulty twins are noticed.

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does the script that runs programs and test suites of other projects notice a broken library?
 
 use std::io::Write as _;

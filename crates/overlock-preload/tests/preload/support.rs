@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compiling and running the C programs, with and without the library.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Programs with other rights than those of the user that started them.
 
 use std::io::Write as _;

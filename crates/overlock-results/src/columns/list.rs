@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! All columns, each with its name, its unit, what it means, and how to get it.
 
 use super::Unit::{Count, Hundredths, Ratio, Share, Time, Times, Whole};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which lock to use on this machine: the rule of [`recommend`], and a verdict only if the rounds
 //! support it.
 //!

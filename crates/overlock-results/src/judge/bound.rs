@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The one judge. A bound is missed only if the whole interval lies on the wrong side. If the
 //! median misses it and the interval doesn't, the bound is *unclear*: it needs more rounds, and it
 //! doesn't fail the check.

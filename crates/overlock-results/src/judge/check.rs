@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `--check`: the bounds that Overlock promises, judged point by point from rows, fresh or of a
 //! file.
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where the time of vCPUs went at a point, in sentences.
 //!
 //! It reports only counted facts: how long vCPUs waited for each lock while its holder, or the only

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rule that recommends a lock, for `bench` and for `compare`. reference.md states it for
 //! users.
 //!

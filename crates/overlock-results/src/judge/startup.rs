@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The cost of preloading itself: the dynamic loader's work for one more library, and that
 //! library's own start.
 //!

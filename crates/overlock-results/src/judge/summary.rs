@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One row for each lock over all points.
 
 use crate::Run;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which lock suits the program, and whether the figures are good enough to tell.
 
 use crate::Run;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How the work is shared: Jain's index, and the work of the vCPU that did the least, of the
 //! average one, and of the one that did the most.
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The fields of records that are shown as they are: what each is called on a page, and in which
 //! unit its value is.
 //!

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The frame of every chart: a caption, a description for screen readers, and the sizes in which it
 //! is drawn.
 

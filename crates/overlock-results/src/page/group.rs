@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sorts points into experiments, and runs of one experiment together.
 //!
 //! Points that differ only in lock, policy and number of vCPUs are one experiment. Runs of it on

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Text in charts: how wide it is, and for which labels there is room.
 
 #[cfg(test)]

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a point is called on a page.
 
 use crate::NO_POLICY;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Records without a chart: verdicts and failures as sentences, others as tables of their fields.
 
 use crate::page::fields::{self, Kind, Named, Unit, named};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Throughput against overcommit: how much each lock achieves as more vCPUs share the pCPUs.
 
 use crate::page::figure::{Caption, Chart, rows};

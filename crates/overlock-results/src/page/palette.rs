@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The look of a series: colour and marker by the algorithm, dashes by the build. So a lock looks
 //! the same in every chart of a page, and nothing depends on colour alone.
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One chart as a separate picture, for a document.
 
 use crate::page::fairness::Fairness;

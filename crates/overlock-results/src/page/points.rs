@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The tables of an experiment: all its points, and its runs beside each other.
 
 use crate::columns::{Column, LOCK_TIME, PAGE, THREAD_TIME, View};

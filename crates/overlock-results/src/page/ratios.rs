@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Intervals one below the other: ratios to something at 1, or figures of locks at one point.
 
 use crate::page::figure::{Caption, Chart, columns};

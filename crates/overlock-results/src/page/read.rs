@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads files into runs. A line that is not a record is reported, and all others are kept.
 
 use crate::row::{Head, Point, Row, Summary, TimelineRow};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Written rows, from which the tests of this crate make charts and tables.
 
 use crate::page::group::{Section, sections};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Converts values to pixels, and places the ticks.
 
 /// An axis: values from `from` to `to` on pixels from `start` to `end`.

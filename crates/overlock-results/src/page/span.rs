@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Intervals of time, and bars of them. Those that are too short to be seen are drawn together.
 
 use maud::{Markup, html};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tables. Wide screens show rows and columns; on narrow ones, each row is a card, in which every
 //! value has its name above it.
 //!

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which vCPU ran on which pCPU, and which one held the lock; or which thread on which CPU.
 //!
 //! The lanes are an SVG within the picture whose units are nanoseconds, so that zooming only

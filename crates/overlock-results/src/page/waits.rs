@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How long waits for the lock last: a curve, or percentiles, depending on the records.
 //!
 //! The horizontal axis is the share of waits that are no longer, each nine as wide as the one

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The page: the runs, then each experiment with its charts and its table.
 
 use crate::page::fairness::Fairness;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A sentence on what was measured, and on what makes it doubtful.
 
 use crate::page::label::trimmed;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rows without a point: of `torture`, and of `doctor`.
 
 use std::collections::BTreeMap;

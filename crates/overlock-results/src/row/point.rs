@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One lock at one point, from any world: its runs, and the medians, sums and ratios that follow.
 
 use std::collections::BTreeMap;

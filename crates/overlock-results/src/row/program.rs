@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rows of unmodified programs under a lock.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Ratios between points that took turns: formed round by round, and only then summarised, so that
 //! anything that slows the machine for some time cancels out.
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A log-linear histogram that one thread fills and another can read at any moment.
 //!
 //! Each power of two is cut into 128 equal buckets, so a value is known to within 0.8 %, from 0 to

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Medians, and the intervals around them.
 //!
 //! They are medians, not means: one run that lost its CPU to a neighbour must not move the result.

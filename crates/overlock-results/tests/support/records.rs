@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rows as a run writes them.
 
 use serde_json::{Value, json};

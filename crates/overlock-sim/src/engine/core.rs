@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Time, and what is planned.
 
 use super::heap::Heap;

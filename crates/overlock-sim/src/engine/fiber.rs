@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The coroutines of CPUs, and the way from them back to the machine.
 
 use std::cell::{Cell, RefCell};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Things and their times: a heap.
 //!
 //! Equal times are resolved by the order in which the things were added.

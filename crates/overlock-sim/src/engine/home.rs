@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where an OS thread keeps what it runs.
 
 use std::cell::Cell;

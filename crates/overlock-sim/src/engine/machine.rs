@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the engine asks of a machine, and the way from a CPU to its machine.
 
 use super::core::Core;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Memory that is always at the same addresses.
 //!
 //! Locks hash their own address. To make a run a function of its seed, whichever process or thread

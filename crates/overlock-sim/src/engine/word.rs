@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The atomic cell of both machines.
 //!
 //! All CPUs of a run share one OS thread and see each other's accesses one after the other. So an

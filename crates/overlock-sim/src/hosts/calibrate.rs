@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Measures the costs that the simulator charges, on this machine.
 //!
 //! | figure | how |

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cache lines: which pCPU has one, how long a transfer takes, and which vCPUs wait for a change.
 //!
 //! | access | the line is | it costs |

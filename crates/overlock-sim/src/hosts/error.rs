@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reasons why a simulation has no result.
 
 use std::time::Duration;

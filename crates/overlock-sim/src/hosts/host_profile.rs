@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A host as a file: its topology, and the cost of everything on it, each figure with its source.
 //!
 //! The table of costs is in the [module documentation](super).

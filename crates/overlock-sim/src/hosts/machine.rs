@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The machine: vCPUs with clocks of their own, and one order of everything that others can see.
 //!
 //! # State

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The memory in which the locks and tables of a run lie: always at the same addresses.
 //!
 //! Every run lays its locks out from [`BASE`] on in the same order. A process performs one run at a

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The world of a simulated host: its verbs, and the platforms of `overlock` on its vCPUs.
 //!
 //! | clause | answer |

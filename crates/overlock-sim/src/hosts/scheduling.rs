@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The scheduler of a simulated host: ours, or one that another program brings.
 
 use overlock_bench::{Config, HostScheduler};

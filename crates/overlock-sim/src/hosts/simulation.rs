@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The engine: it runs experiments of `overlock-bench` on a simulated host.
 
 use std::cell::RefCell;

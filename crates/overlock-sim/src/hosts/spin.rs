@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Spin loops that cost events only when something happens.
 //!
 //! A waiting loop loads some words and pauses, once or several times, again and again: a round. As

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The PM timer of a run, under one of the rules by which its readers share it.
 //!
 //! The rules are those of `overlock_vcpu::host` and `overlock`. Their accesses to their own memory

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The distances between pCPUs.
 //!
 //! pCPUs are numbered compactly: threads of a core, cores of a cluster, clusters of a socket.

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The memory in which the locks, slots and tables of a run lie: always at the same addresses.
 //!
 //! Every run lays this memory out in the same order. A process performs one run at a time in it:

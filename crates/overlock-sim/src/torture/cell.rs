@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The atomic cell of this world. Each access is a step of the machine, and so a point at which the
 //! CPU can be taken away.
 

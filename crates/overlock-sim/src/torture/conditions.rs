@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The parameters of a run: how many CPUs there are, what they do, and what hits them.
 //!
 //! A world is drawn from the seed by swarm testing: each run switches some faults off altogether

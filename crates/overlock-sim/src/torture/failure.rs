@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What went wrong, and which oracle noticed.
 
 use std::fmt;

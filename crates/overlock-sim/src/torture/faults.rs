@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The faults that a run injects, and has injected, counted by kind.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! All runs in which the CPUs of scripts are taken away, at every step.
 
 use crate::torture::plan::FaultPlan;

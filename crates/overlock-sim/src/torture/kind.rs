@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a lock is to the machine: what its CPUs do with it, and what it promises.
 
 use crate::torture::conditions::{Hold, Verb};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the oracles know about one lock: its holder, its waiters in their order, and its promises.
 
 use std::collections::VecDeque;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The machine: CPUs that share processors in virtual time, and all the faults that can hit them.
 //!
 //! # State

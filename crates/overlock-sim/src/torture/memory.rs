@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The memory of a run.
 
 use overlock::atomic::ConstAtomic as _;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a run does, in a form that can be typed: `random:SEED:STEPS[:CPUS]` or
 //! `inject:SCRIPT:ROLE:STEP[:STEP]`.
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `Inject`: a machine in virtual time whose CPUs are taken away on purpose.
 //!
 //! | clause | answer |

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A run: what its CPUs do, and what it reports at its end.
 
 use std::panic::{self, AssertUnwindSafe};

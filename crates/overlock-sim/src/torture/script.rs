@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The scripts for injecting one preemption at every step, or a preemption and an interrupt at
 //! every pair of steps (`injections.rs`).
 //!

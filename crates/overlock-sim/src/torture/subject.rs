@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is tortured: a lock, or locks of several kinds, with what each of them promises.
 
 use overlock::counters::{Class, Event};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! All that can be tortured.
 
 use overlock::raw::Narrow;

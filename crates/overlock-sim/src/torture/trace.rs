@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The latest events, and a hash of all events.
 
 use std::fmt;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Is every faulty lock caught, and by the oracle meant for it?
 
 use overlock_sim::{Oracle, Report, Subject, injections, seed_of, torture};

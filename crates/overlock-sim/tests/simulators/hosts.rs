@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do experiments run on simulated hosts, always with the same result, and with the expected costs?
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do the locks keep their promises when one CPU is taken away at any step?
 //!
 //! All runs are made once, and their records are judged together.

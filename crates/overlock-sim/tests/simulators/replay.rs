@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Is a run a function of its lock and plan, and of nothing else?
 
 use overlock_sim::{FaultPlan, run, seed_of, subject, torture};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do the locks keep their promises in a swarm of random worlds, and do those worlds reach every
 //! path?
 

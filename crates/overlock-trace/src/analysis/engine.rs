@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! From events to shares: the state of all threads and locks, and what each event changes in it.
 //!
 //! # Attribution

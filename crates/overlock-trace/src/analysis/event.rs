@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a source tells the analysis.
 
 use super::state::{Reason, Site, State};

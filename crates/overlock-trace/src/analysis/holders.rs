@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which threads have locks, and what these do while others wait.
 
 use super::engine::{Analysis, LONGEST_CHAIN, word};

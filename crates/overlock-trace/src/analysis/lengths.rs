@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Lengths of time, and which part of them is how long.
 
 use overlock_results::stats::{bucket, largest};

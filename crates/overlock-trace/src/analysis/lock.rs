@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is known of one lock: which threads wait, and which thread held it when.
 //!
 //! The kernel sees a lock only when threads wait for it. So the holder is known backwards: the

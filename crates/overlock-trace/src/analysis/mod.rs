@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Why threads do not run: what they sleep for, who held it, and what that thread did.
 //!
 //! A source reports what threads did, in the order of time. [`Analysis`] keeps a timeline of each

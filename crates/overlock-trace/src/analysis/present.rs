@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What threads do at present, for sources that have to know.
 
 use super::engine::Analysis;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What came out: each thing that threads slept for at a place, split by what a lock's holder did.
 
 use super::lengths::Lengths;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! When threads sleep, and what for: their waits on words, and all other sleeps.
 
 use super::engine::{Analysis, Thread, word};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What all threads of a process do at one moment, for sources that can only look now and then.
 
 use super::engine::{Analysis, LONGEST_CHAIN};

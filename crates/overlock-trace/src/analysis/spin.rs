@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Loops in which threads wait on a processor: no system call shows them, samples do.
 
 use super::state::Site;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a thread does: the one type for it, from what a source tells to what is printed.
 
 /// A place in a program that the source can name, such as a stack of return addresses.

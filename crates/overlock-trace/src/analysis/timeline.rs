@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What one thread did when: its recent past, and sums over all of it.
 
 use super::state::{Reason, Site, State, Times};

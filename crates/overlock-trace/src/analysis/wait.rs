@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A wait while it lasts, and the parts into which its time is split.
 
 use super::report::Row;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A timeline in the Trace Event Format, which Perfetto (ui.perfetto.dev) and `chrome://tracing`
 //! open: a track for each thread, with its states and waits, and an arrow from who ends a sleep.
 

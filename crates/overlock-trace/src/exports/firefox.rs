@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A profile for the Firefox Profiler (profiler.firefox.com): for each thread a call tree of its
 //! waits, weighted by their length, and markers of what it did when; and one track of all waits,
 //! whose innermost frames say what the locks' holders did meanwhile.

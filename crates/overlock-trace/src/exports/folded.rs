@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Folded stacks, for flame graphs: the outermost function first, then what for, then who ended it,
 //! then, of a lock, the holder's state, and the time in microseconds. FlameGraph, inferno and
 //! speedscope read them.

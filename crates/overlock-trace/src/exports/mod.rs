@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What was seen, in the formats of other tools.
 
 pub(crate) mod chrome;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What each thread did from when to when: the common part of files for other tools.
 
 use crate::analysis::{Event, Reason, Site, State, What};

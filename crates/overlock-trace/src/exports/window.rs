@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A window of time around the longest wait for a lock: which thread ran on which processor, and
 //! which one held which lock.
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The code of the traced processes: where it is mapped, stacks through it, and numbers for them.
 
 use super::Kind;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Why a thread left its processor, by the kernel's own call chain, or by its system call.
 
 use super::Kind;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What threads sleep for.
 
 use crate::analysis::Row;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Loops that wait on a processor, told by their instructions.
 //!
 //! A thread that yields its processor waits, and so does one that pauses it. A loop waits if it

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names: of code, of what threads wait for, and of loops that wait.
 
 pub(crate) mod images;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a stack waits for, by the tables of names, and which functions that concerns.
 
 use super::Kind;

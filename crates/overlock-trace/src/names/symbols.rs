@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names for addresses: functions, inlined ones too, files and lines.
 
 use crate::analysis::Site;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The tables of names, which are `table.txt`.
 
 use super::Kind;

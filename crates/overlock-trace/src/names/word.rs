@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What an unknown word is for, by the values that it had where threads waited for it.
 //!
 //! A lock's waiters sleep while its word says that it is taken: not zero, and the same each time.

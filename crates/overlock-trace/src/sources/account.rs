@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel's account of a thread's time, in `/proc`.
 
 /// For how long a thread has run, and for how long it could run and had no processor, in

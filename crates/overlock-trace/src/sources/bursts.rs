@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Events that are dear where threads switch often, recorded in bursts.
 //!
 //! Without root, the clock that samples what a thread does belongs to the thread, so the kernel

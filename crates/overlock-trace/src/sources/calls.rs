@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The system calls in which threads sleep, by `/proc`.
 
 use crate::analysis::{Reason, Site};

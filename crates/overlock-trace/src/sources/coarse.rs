@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Switches where the kernel gives no records of them: its account of each thread's time.
 //!
 //! Between two looks the account says for how long a thread ran, and for how long it could not, but

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A thread that empties the rings, whatever else this process and the machine do.
 //!
 //! The kernel drops records that find no room in their ring. What is done with records can take

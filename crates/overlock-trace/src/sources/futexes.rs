@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Waits by futexes, the end of which has no record of its own.
 //!
 //! Each record takes time of the program. A wait is over when its thread gets a processor after a

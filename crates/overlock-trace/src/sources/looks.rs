@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The source without root: looks at all threads, many times a second.
 //!
 //! The kernel's records of switches, which every user may have of own programs, say at any time

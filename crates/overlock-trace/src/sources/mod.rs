@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where events come from: the kernel's tracepoints, a preloaded library, or looks at threads.
 
 mod account;

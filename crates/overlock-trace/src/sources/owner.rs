@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Asking a lock's own memory for its holder: the GNU C library's mutexes keep it.
 
 use crate::analysis::{Holder, SHARED};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The system calls of `trace`: perf events and their rings, tracefs, another process's memory.
 
 use anyhow::{Context, Result, bail};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel's events that are used, and how they are asked for.
 
 use crate::sources::platform::Attr;

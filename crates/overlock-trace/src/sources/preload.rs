@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The source without root for dynamically linked programs: a preloaded library tells of each wait.
 //!
 //! The library (`preload/`) stands in front of the C library's calls that wait. It tells when a

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether a process belongs to a group with a quota of processor time, and what the quota has
 //! cost.
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The records that the kernel writes into a ring, as values.
 
 use perf_event_open_sys::bindings as perf;

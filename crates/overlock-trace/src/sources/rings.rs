@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rings of all processors, and their records in the order of time.
 //!
 //! All events of one processor write into one ring. A record may come later than its time says, so

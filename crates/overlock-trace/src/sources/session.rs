@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A program that is watched, by the best source that is available.
 
 use crate::analysis::{Analysis, Limits};

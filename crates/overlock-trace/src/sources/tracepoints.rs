@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The source for root: the kernel's tracepoints of futexes and of the scheduler, on all
 //! processors.
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! From records to events of the traced processes.
 
 use crate::analysis::{Analysis, Event, Holder, SHARED, Site, State, What};

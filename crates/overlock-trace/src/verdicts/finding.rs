@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What was found, with names: what threads slept for and where, who ended that, loops that wait.
 
 use super::naming::{Named, Names};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Everything that was found.
 
 use super::finding::{self, Facts, Finding, Loop};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names for the numbers of an analysis, each looked up once.
 
 use crate::analysis::{Key, Link, Reason, SHARED, Site, State};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the shares mean, and what to do about it: the one place where that is decided.
 
 use super::finding::{Facts, Finding, Loop};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The names of CPUs: virtual ones, which come and go, and the physical ones they run on.
 
 use core::fmt;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The ACPI power-management timer: a counter at 3.579545 MHz that every guest knows.
 //!
 //! Guests that have no better clock read it constantly, from every CPU, and each read is an exit. A

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A scheduler for the vCPUs of one guest: events with times in, decisions out.
 //!
 //! A guest has more vCPUs than the host gives it pCPUs, so something decides which of them run. If

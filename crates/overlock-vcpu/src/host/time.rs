@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Points and spans of time, in nanoseconds, as the embedder counts them.
 //!
 //! This crate has no clock. Every event carries the time at which it happened, on one clock of the

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a configuration means to the engine, and which it refuses.
 
 use std::time::Duration;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The errors of a run, each with what was attempted and where.
 
 use std::io;

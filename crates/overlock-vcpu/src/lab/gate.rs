@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A gate that one thread waits at and any thread opens: how a vCPU without a processor sleeps.
 //!
 //! | word | meaning |

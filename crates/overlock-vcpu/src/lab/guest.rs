@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The guest's side: what a program sees, and what it shares with its host.
 
 pub(crate) mod abi;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The host. It owns the scheduler and tells vCPU threads when to run.
 //!
 //! Each vCPU has its own thread, which enters the guest only while the vCPU owns a processor. Every

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The KVM engine: functions of this process on real vCPUs, at CPL 3.
 //!
 //! A run makes a virtual machine whose memory is this process ([`memory`]), gives each vCPU a stack

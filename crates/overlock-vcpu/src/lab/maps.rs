@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The mappings of this process: `/proc/self/maps`.
 //!
 //! A guest on KVM gets all of them, at the same addresses; the engine uses the list to recognise

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where in the program something happened: an address, its symbol, and its probable callers.
 //!
 //! A guest has no unwinder, so callers are found as in old kernels: every word on the stack that

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The signal that brings a vCPU out of the guest.
 
 use std::io;

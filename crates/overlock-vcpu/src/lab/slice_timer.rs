@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A timer that brings one thread out of the guest at the end of its slice.
 //!
 //! The supervisor could send that signal, but it is a thread itself: with every core busy it has to

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Detects from the instruction pointer alone that a vCPU spins.
 //!
 //! A good spin loop contains the processor's pause instruction, and hardly anything else does. So a

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The laboratory as a world.
 
 use std::marker::PhantomData;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does the example of a VMM run, and let its vCPUs in only while the scheduler does?
 
 #[path = "../../examples/vmm.rs"]

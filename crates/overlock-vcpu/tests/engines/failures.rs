@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does every way to fail end in one clear error?
 
 use std::hint::black_box;

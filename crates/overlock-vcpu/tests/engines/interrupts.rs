@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Is each interrupt delivered once, without a trace in the code that it interrupts?
 
 use std::hint::black_box;

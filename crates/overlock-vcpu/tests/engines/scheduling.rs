@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does the host really decide which vCPU runs?
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Code that the tests of the laboratory share.
 
 use std::io::{Write, stderr};

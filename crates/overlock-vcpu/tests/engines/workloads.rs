@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do the workloads run under every lock, and do their records add up?
 
 use std::time::Duration;

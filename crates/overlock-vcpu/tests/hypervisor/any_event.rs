@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Can a guest, or a careless embedder, crash the scheduler or make it inconsistent?
 //!
 //! With any events, any arguments, at any times, in any order, with any weights and restrictions:

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does every vCPU get its share of CPU time, and get it soon, under every policy?
 //!
 //! The policies include hostile ones: a policy only wishes, and the scheduler keeps its bounds

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The hypervisor's side: one question per module.
 
 mod any_event;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does the PM timer count, wrap, interrupt, save and restore as a real one does?
 
 use std::cell::Cell;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do many vCPUs that read the PM timer at once get what each read rule promises?
 //!
 //! Time is a counter that every reading advances, so any two readings are ordered and no oracle

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do the policies choose well on their own, without a scheduler around them?
 //!
 //! Each question is one oracle, which is put to every policy it concerns and to a broken one that

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does `pv-hint` find the vCPU that is waited for where the guest can't know it: behind a holder
 //! that waits for answers to its interrupts?
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does the scheduler do what its documentation says, step by step?
 
 use core::num::NonZeroU32;

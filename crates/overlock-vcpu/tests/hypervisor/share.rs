@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Do vCPUs run only where they may, and do several guests leave each other alone?
 
 use crate::support::{P0, P1, V0, V1, V2, V3, kick, run, us};

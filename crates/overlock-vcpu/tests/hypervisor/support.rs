@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Any events, with any arguments, at any times; names for some, and policies of one line.
 
 use overlock_vcpu::host::sched::yield_to::{Policy, Trace, Verdict, View};

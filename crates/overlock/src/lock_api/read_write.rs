@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The read-write lock as that of `lock_api`.
 
 use core::time::Duration;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The trait of the worlds that locks run in.
 
 use core::sync::atomic::Ordering;

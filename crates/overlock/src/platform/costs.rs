@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a world costs: the figures from which spin budgets are computed.
 
 /// How long a waiter spins that may then halt, in wake-up latencies: what its halt would cost, and

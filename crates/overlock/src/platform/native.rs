@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `Native`: cores that are never taken away. Locks only spin.
 //!
 //! | clause | answer |

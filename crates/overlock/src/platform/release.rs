@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Releasing an uncontended lock without an atomic read-modify-write.
 //!
 //! A release must give the lock away and learn whether anybody waits, in one access (F4). A

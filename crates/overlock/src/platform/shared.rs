@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `Shared`: threads of several processes that map the same memory. Linux.
 //!
 //! The clauses are answered as for [`Threads`](super::Threads), except these:

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `Threads`: an OS thread is a CPU, and a futex is its halt. Linux.
 //!
 //! | clause | answer |

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `RawCondvar`: waiting for a condition that a lock protects.
 //!
 //! A condition variable counts its waiters. It has no list of them and no place for one of them, so

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `Hybrid`: a queue whose head can be passed for a bounded time (S4).
 //!
 //! A lock in strict order needs a wake-up for every hand-over: several microseconds in which no CPU

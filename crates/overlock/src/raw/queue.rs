@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The queue locks: an MCS queue behind a 4-byte word. [`Queued`](crate::Queued) and
 //! [`Hybrid`](crate::Hybrid) are this lock with two [orders](Order).
 //!

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `Queued`: one queue, served in order (S3).
 //!
 //! Waiters form an MCS queue, and each watches a word of its own; the lock is 4 bytes however many

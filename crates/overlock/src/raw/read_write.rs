@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `RawRwLock`: many readers or one writer, in one word.
 //!
 //! A read-write lock that prefers readers starves its writers, and one that prefers writers starves

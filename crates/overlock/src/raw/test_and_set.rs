@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `TestAndSet`: one bit, taken by the CPU that tries at the right moment. The unfair baseline.
 //!
 //! Any CPU may take a released lock: a running one takes it without waiting for one that is not, so

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `Ticket`: first come, first served. A waiter spins for a bounded time, then halts; the release
 //! kicks exactly the next ticket (S1).
 //!

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The verbs of every lock.
 
 /// What every lock offers besides its verbs: a constant, a default, and a `Debug` that shows

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The words of the locks, as types whose methods are their transitions.
 //!
 //! No other file has a mask of a lock word. Every method is pure. The locks change a word by a CAS

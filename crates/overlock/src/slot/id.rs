@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Identity: CPU numbers, and the names of queue nodes.
 
 /// The most CPUs a platform may number: what fits in the 15-bit tail of a lock word beside two bits

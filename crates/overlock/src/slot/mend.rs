@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Removing waiters that never go on: those that a forked child does not have, and those that a
 //! signal handler has jumped out of.
 //!

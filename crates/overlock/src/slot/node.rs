@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Queue nodes, and the meaning of their states.
 
 use core::sync::atomic::Ordering::{self, Relaxed, Release};

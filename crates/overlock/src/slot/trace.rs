@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Traces: which lock a CPU waits for, how far it has got, and how to take it out again.
 //!
 //! A waiter leaves a [`Trace`] of the lock before it changes the lock's words, and wipes it once it

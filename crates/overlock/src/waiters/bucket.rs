@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Buckets: the memory of the table of waiters.
 
 use core::sync::atomic::Ordering::Relaxed;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 // The rest of the examples of `CheapRelease::EXISTS`: a platform of one CPU that says that it has
 // cheap releases. `WAITS` is what they begin with.
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};

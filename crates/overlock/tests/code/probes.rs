@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The locks' verbs as functions with plain names, to be compiled on their own and inspected.
 //!
 //! `code_budget.rs` counts the instructions that they execute on x86-64; `cargo xtask weak` reads

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Faulty locks, each with one fault, to show that the models find it; and the real locks where the
 //! platform or the states of nodes are at fault.
 

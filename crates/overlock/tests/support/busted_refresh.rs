@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Faulty shared values, each with one fault, to show that the models of `Refresh` find it.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};

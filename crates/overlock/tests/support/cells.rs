@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The atomic cells of the model. They are loom's, which explore every order and every stale value
 //! that loom models.
 //!

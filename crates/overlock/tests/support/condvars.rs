@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Models of the condition variable: tokens under a mutex, and the condition that there is one.
 //!
 //! Each model checks all of these at once:

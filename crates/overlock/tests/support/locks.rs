@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Models of locks: what CPUs do with them, and what must hold in every interleaving.
 //!
 //! Each model checks all of these at once:

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the model checks share: the platform and its cells, the call sites of atomic operations,
 //! and the models.
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a model is: steps of CPUs in a scene, and what an exploration must have reached: events of
 //! the lock, and executed call sites.
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The ordering audit: a model catches each ordering of the source when it is weakened by one step.
 //!
 //! An ordering that survives weakening is either not needed or not tested. So [`CAUGHT`] has a row

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `Loom`: the platform on which every interleaving happens.
 //!
 //! A CPU is a thread of the model. [`World`] sets what else a run explores. Anything that depends

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The models of `Refresh`: what each call promises about the value it returns, in every
 //! interleaving.
 //!

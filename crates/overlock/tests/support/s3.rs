@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The two claims of S3.
 //!
 //! First: an acquire suffices on the CAS that steals the lock (`queue.rs try_take`) and on the one

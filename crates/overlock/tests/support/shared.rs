@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Models of the read-write lock.
 //!
 //! Each model checks all of these at once:

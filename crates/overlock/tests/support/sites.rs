@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The atomic call sites of the lock source: which were executed, and the one whose ordering is
 //! weakened.
 //!

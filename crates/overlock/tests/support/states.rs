@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The states of a queue node: what a kick finds there, and states that are numbered wrongly on
 //! purpose.
 //!

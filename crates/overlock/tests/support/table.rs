@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The table of models of locks: in which world, to how many preemptions, what CPUs do with which
 //! locks, and what must have been reached to count.
 //!

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Models of the releases for callers that may not hold the lock: in the place of the ordinary
 //! ones, and by two CPUs at once.
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The cost of the uncontended paths on x86-64, in instructions executed and bytes of code.
 //!
 //! The probes (`code/probes.rs`) are functions around one verb of one lock, compiled as for a user

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a condition variable does when a waiter is stopped, panics, gives up or is left in another
 //! process: no other waiter notices.
 

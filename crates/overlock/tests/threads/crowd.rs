@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! More threads than a lock has tickets: there are 128 8-bit tickets.
 
 use std::sync::Barrier;

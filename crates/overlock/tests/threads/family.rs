@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Read-write locks and condition variables: one suite for each on every platform, and broken ones
 //! that the oracles must notice.
 

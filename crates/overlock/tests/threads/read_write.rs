@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Is a read-write lock exact: movable whenever it is free, right about who holds it, and open to
 //! whoever can run?
 

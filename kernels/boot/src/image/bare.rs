@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! From what QEMU's PVH loader leaves (32-bit, no paging) to Rust in 64-bit mode.
 //!
 //! The first 4 GiB are mapped to themselves by large pages. The other CPUs come from real mode

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The functions that compiled code expects of a C library, and of an unwinder that never runs.
 
 use core::arch::global_asm;

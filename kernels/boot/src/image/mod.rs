@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel's two entry points, and its panic handler.
 
 mod bare;

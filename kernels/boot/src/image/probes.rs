@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The locks' verbs as functions with plain names, so that `image --code` finds them in
 //! the disassembly.
 

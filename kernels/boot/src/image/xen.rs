@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The entry of a paravirtual guest of Xen (64-bit, mapped, start information in RSI).
 
 use core::arch::global_asm;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The local APIC of each CPU: interrupts between CPUs, and a timer.
 //!
 //! Sources: Intel, *Software Developer's Manual*, volume 3A, chapter "Advanced Programmable

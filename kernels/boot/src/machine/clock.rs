@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The time stamp counter as a clock in nanoseconds.
 //!
 //! `ns = (ticks * scale) >> 32`. The rate is measured against the 8254 timer, or comes from Xen.

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A halt that no kick slips past.
 //!
 //! ```text

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The handlers of interrupts and faults, each on a stack of its own.
 
 use core::arch::{asm, naked_asm};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Ports, model-specific registers, and the interrupt flag.
 
 use core::arch::asm;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Stacks, and the descriptor and task-state tables by which interrupts find theirs.
 
 use core::arch::asm;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The first serial port, as QEMU emulates it, and how to end QEMU.
 
 use super::io::{inb, outb};

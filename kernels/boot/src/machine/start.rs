@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! From the entry to all CPUs running: what is done once, and what each CPU does.
 
 use super::{apic, clock, interrupts, io, segments};

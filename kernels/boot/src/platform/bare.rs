@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `Bare`: processors with an APIC, under any hypervisor or none.
 //!
 //! | clause | answer |

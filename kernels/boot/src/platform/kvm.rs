@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `Kvm`: a vCPU of KVM, which is called back by a hypercall.
 //!
 //! | clause | answer |

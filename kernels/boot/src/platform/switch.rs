@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The switch of waiting: a branch that is patched in the code, so that a lock that is switched off
 //! costs what a native lock costs.
 //!

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `Xen`: a vCPU of a guest, which polls an event channel of its own. The guest is paravirtual, or
 //! has virtual hardware ([`Pvh`]).
 //!

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One suite for every lock: the crate's own conformance suite, on CPUs in place of threads.
 
 use core::cell::UnsafeCell;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The platform contract, clause by clause. Each check runs on the platform as it is, and then on
 //! one that is broken on purpose, which it must find.
 //!

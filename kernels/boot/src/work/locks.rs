@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The locks by name.
 
 use overlock::counters::Event;

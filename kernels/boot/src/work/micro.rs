@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The workload that every world has: all CPUs want one lock, over and over.
 
 use core::cell::UnsafeCell;

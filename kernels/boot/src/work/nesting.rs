@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Locks in interrupts (F5 to F8, F22): the same kinds of locks are taken by tasks, by handlers of
 //! the timer, and by handlers of non-maskable interrupts.
 //!

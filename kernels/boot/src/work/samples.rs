@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One run as a JSON record: the fields that all worlds have, as far as the kernel knows them.
 
 use core::fmt::{self, Display};

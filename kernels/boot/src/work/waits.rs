@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Waiting times: a log-linear histogram that allocates nothing.
 //!
 //! Each power of two is cut into 16 equal buckets, so a value is known to within 6.3 %.

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What Xen and its guest share: layouts and numbers.
 
 use core::sync::atomic::{AtomicI8, AtomicI32, AtomicU8, AtomicU32, AtomicU64};

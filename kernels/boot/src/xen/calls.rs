@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Hypercalls: calls into a page that Xen fills.
 
 use core::arch::asm;

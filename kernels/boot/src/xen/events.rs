@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Events: Xen's interrupts. One channel a vCPU is for kicks, and masked: a kick ends a poll and
 //! interrupts no vCPU. One is for the vCPU's timer.
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A guest of Xen that has virtual hardware: page tables, interrupts and an APIC of its own. Events
 //! come as interrupts, by a vector for each vCPU; the rest is as for a paravirtual guest.
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! From Xen's entry to all vCPUs running.
 //!
 //! Xen has built page tables that map the image, the list of machine frames and itself. All vCPUs

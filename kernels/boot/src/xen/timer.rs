@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The timer of each vCPU.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Builds the kernel image, and prints its path; with `--vmm` also the monitor of virtual machines,
 //! beside it; with `--code` it compares the locks' verbs in it instead.
 

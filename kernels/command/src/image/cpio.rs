@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The archive that a Linux starts with.
 //!
 //! Sources: Linux 6.1, Documentation/driver-api/early-userspace/buffer-format.rst.

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A running kernel: its output, and the four ways in which it ends.
 
 use super::machine::{Machine, not_started};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Debian's Linux, whose KVM runs the kernel image, on a machine that need not have one: QEMU
 //! emulates AMD's virtualisation, which KVM's own code then uses.
 //!

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The emulated machine: what is needed for it, and how to start it.
 
 use super::linux::{Linux, guest_root, read};

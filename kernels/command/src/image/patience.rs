@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How long a machine may be silent: by what it did in that time, not by the clock alone.
 //!
 //! An emulated machine on a busy host gets little of its processors. Linux tells for each thread

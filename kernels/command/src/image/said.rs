@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the kernel says: one JSON record per line.
 
 use overlock_bench::SelfCheck;

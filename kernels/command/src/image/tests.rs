@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a host is told, or tells, that the command has no option for.
 
 use super::guest::{self, Ended};

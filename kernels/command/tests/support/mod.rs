@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The real binary, run as a user would run it.
 
 use serde_json::Value;

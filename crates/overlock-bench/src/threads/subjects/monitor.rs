@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Mutexes with condition variables.
 
 use crate::threads::subject::Monitor;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a thread leaves for the coordinator.
 
 use crate::threads::timeline::Log;

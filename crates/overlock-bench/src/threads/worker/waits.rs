@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Threads that wait for a condition which other threads make true.
 //!
 //! Threads of a *group* share a lock with two condition variables and a few counts:

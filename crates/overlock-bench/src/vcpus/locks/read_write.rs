@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Read-write locks of vCPUs: ours, and two as others have described them, for comparison.
 //!
 //! # Sources

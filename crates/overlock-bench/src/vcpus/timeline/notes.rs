@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The state of each vCPU over time, as its host notes it.
 
 use super::{Window, prepared};

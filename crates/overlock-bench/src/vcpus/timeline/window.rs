@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The part of a run that is recorded, and room for its records.
 
 /// How many records of each kind there is room for, shared equally among the vCPUs.

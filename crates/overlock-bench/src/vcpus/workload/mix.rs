@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The loop that every workload consists of.
 //!
 //! # What a critical section contains

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A vCPU's relation to the locks: one word that only the vCPU writes, on a line of its own.
 //!
 //! | word | meaning |

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A workload as data.
 
 use serde::{Deserialize, Serialize};

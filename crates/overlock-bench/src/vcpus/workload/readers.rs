@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The loop in which vCPUs read and write under one lock.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

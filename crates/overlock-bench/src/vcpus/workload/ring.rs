@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The best that a lock of strict order could do: vCPUs pass a token round, without any lock.
 //!
 //! ```text

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A row of values that lies where the world decides.
 
 use std::alloc::Layout;

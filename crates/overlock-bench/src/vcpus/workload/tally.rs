@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What one vCPU counts about itself while it runs a workload.
 //!
 //! Only that vCPU writes these values, on lines of its own, and outside critical sections. They are

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Many runs at once: one process for each CPU, which gets one task after the other.
 //!
 //! The pool uses processes and not threads, because the locks of a run always lie at the same

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One simulated run, as data.
 
 use overlock_bench::{Failed, Job, World};

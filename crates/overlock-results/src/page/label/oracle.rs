@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Checks drawings for text that can't be read.
 
 use super::width;

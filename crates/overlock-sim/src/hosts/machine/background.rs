@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Other load on the host, which takes pCPUs from vCPUs that own them.
 
 use super::{Event, HostMachine};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The calls of a vCPU: the way from its coroutine to the machine.
 //!
 //! Each call borrows the machine for a moment: see [`engine`](crate::engine).

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Interrupts between vCPUs.
 
 use overlock_vcpu::host::Vcpu;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A spinner's pause, which may turn into sleep: see [`spin`](super::super::spin).
 
 use super::HostMachine;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One turn of the host: the scheduler receives an event, and its answer is carried out.
 //!
 //! This is the laboratory's host in virtual time: the scheduler and its policies are the same, and

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How code on a CPU of the machine, a coroutine, calls the machine beneath it.
 //!
 //! Each call borrows the machine for a moment: see [`engine`](crate::engine).

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the machine checks of read-write locks and monitors beyond what it checks of every lock.
 
 use super::{Op, Status, TorturedMachine};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What hits a CPU at a step: the faults of a plan, and random ones.
 
 use std::panic::Location;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The oracles: what the machine checks at each access, at the beginning and end of each operation,
 //! and from time to time.
 

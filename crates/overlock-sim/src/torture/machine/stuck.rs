@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether CPUs get on: no waiter sleeps in vain, no lock stays free, and no operation lasts.
 
 use super::{AUDITS, Status, TorturedMachine};

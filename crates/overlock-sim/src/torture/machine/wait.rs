@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Halting and kicking, with everything that can go wrong between the two without breaking the
 //! contract.
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! An acquisition, and what CPUs do for all of them.
 
 use crate::torture::conditions::{Hold, Verb};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What CPUs do with monitors: they give tokens, notify, wait for tokens, and take them.
 //!
 //! A CPU whose wait ends without a notification, because its time is over or because it is

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What CPUs do with read-write locks beyond taking and releasing them.
 
 use super::job::{Job, acquire, release, verbs};

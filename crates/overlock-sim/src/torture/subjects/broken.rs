@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Faulty locks, one for each oracle: a check that has never failed proves nothing.
 //!
 //! Each is a small lock of two words, the lock word and the number of sleepers, with one mistake

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Read-write locks and condition variables as subjects, and what they would be with mistakes.
 
 use lock_api::{RawRwLockFair as _, RawRwLockUpgradeFair as _};

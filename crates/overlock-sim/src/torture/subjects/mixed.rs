@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Locks of several kinds in one run. Their waiters share the nodes of their CPUs, so a late kick
 //! for one lock may find its CPU waiting for another.
 //!

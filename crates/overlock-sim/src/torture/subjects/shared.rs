@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `Refresh` as a subject: not a lock, but a value that CPUs ask for, with a number for each
 //! refresh.
 

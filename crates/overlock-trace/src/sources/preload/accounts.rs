@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What holders did, where the kernel gives no records of switches: by the accounts of their time.
 //!
 //! A waiter tells its holder's account when it begins to wait and when it has the lock. So the

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The memory in which the threads of traced processes tell what they do: the layout of
 //! `preload/layout.h`.
 //!

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a preloaded library has told, until its turn comes among the kernel's records.
 
 use super::memory::{self, Batch};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sleeps that the preloaded library does not tell of: in system calls, and in futexes that a
 //! program waits for itself, as the locks of Rust's standard library do.
 //!

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The timer's bit of the PM1 event block: status, enable, and the interrupt they produce.
 //!
 //! # State

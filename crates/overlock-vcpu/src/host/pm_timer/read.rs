@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How the vCPUs that read the timer share it.
 //!
 //! The guest's time is computed from the host's clock. If that clock never runs backwards from one

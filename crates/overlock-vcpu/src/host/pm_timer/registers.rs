@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The timer as a guest sees it: registers at offsets of a block.
 //!
 //! # Registers

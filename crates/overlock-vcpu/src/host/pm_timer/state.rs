@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a timer must remember while its guest does not run, and its form in a file.
 //!
 //! ```text

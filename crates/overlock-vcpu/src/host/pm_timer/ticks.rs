@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Exact conversion between nanoseconds and ticks of 3.579545 MHz.
 //!
 //! The count at n nanoseconds is ⌊n · F / 10⁹⌋ with F = 3 579 545. The product would overflow 64

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The timer itself: see the [module documentation](super).
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which pCPUs a vCPU may run on.
 
 use alloc::vec::Vec;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which events can have happened.
 
 use super::yield_to::Policy;

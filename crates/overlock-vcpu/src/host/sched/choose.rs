@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Choosing among the waiting vCPUs: by virtual time, or by a boost past it.
 
 use super::Scheduler;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The configuration of a scheduler: the number of CPUs, and the scheduler's time spans.
 
 use core::fmt;

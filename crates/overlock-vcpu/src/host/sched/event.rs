@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the embedder reports to the scheduler, and what the scheduler tells it to do.
 //!
 //! A vCPU *owns* its pCPU from the [`Action::Run`] that names it until the scheduler gives the

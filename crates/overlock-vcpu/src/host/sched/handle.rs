@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How each event is handled.
 //!
 //! An event from a pCPU's owner ends in a move of [`place`](super::place): the owner goes back in,

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether a vCPU may have a pCPU out of turn.
 
 use super::affinity::Affinity;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Moving vCPUs on and off their pCPUs, and into and out of the queues.
 //!
 //! Each function here takes the state from one that keeps the scheduler's invariants to another

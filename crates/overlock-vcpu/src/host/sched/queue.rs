@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The run queue of one pCPU: the vCPUs that wait for it, with the one that lags most in front.
 //!
 //! It is a sorted vector whose capacity is reserved once, so that no operation allocates. With tens

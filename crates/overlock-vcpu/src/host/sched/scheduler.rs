@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The scheduler's state, and the way of an event into it. What an event leads to is in
 //! `handle.rs`.
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the embedder can change while guests run: weights, the guest to which a vCPU belongs, and
 //! the pCPUs on which it may run.
 

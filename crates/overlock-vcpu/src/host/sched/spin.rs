@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Long spins: what is known of one, and what a guest says of it.
 
 use crate::host::Vcpu;

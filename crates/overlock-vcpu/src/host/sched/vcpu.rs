@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the scheduler knows of one vCPU: its state, and how much CPU time it has had.
 //!
 //! ```text

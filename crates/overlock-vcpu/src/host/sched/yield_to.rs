@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Directed yield: a vCPU spins, and could give its pCPU to the vCPU it waits for. To which one?
 //!
 //! A spinning vCPU wastes its slice if the vCPU it waits for is off CPU. The host does not know

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The memory that a vCPU and its host share: one [`VcpuRecord`] each, and the numbers of the
 //! hypercalls.
 //!

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a vCPU does with its record and its host: both the verbs of programs and the platform of
 //! locks are made of this.
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`Guest`]: the platform of `overlock` on a vCPU of the laboratory.
 //!
 //! | clause | answer |

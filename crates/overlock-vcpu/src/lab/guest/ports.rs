@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The world of a vCPU: its record is at the GS base, a hypercall is a port access.
 
 use std::arch::asm;

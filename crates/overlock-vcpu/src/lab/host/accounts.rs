@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The accounting of exits.
 
 use crate::host::sched::Usage;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The time that the system takes from a vCPU that owns a processor: its thread is ready, but has
 //! no CPU.
 //!

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the host of a run keeps, and why a vCPU comes out of the guest.
 
 use std::sync::OnceLock;

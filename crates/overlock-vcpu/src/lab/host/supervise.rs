@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The end of a run, and samples: everything that no vCPU's own thread does.
 
 use std::sync::atomic::Ordering::Relaxed;

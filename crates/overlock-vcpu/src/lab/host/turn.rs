@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One turn at the state: the scheduler hears of an event, and its answer is carried out.
 //!
 //! The scheduler keeps the standing of each vCPU. This file has only the consequences: what a guest

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Explains what a guest did wrong, from nothing but its registers.
 //!
 //! The guest has no exception handlers, so its first exception shuts the vCPU down, and its

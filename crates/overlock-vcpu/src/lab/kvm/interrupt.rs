@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Interrupts at CPL 3, without the processor's help.
 //!
 //! The host stops the vCPU at any instruction, pushes that instruction's address onto the stack and

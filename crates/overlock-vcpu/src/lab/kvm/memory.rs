@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The memory of a guest: this very process, at its own virtual addresses.
 //!
 //! Every region of the process keeps its virtual address in the guest and gets guest-physical

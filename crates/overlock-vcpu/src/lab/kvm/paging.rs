@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Guest page tables: four levels, 4 KiB pages, user rights.
 //!
 //! ```text

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The stacks of the vCPUs, each above an inaccessible page.
 
 use std::io;

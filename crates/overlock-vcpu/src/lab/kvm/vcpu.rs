@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One vCPU: its registers at the start, and the loop that its thread runs.
 //!
 //! ```text

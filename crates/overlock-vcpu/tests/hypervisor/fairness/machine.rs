@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The smallest possible host in virtual time: it carries out what a scheduler decides, checks each
 //! decision against its own books, and plays the vCPUs.
 //!

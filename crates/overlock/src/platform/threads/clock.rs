@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The clocks of spin budgets and deadlines, as the kernel sees them.
 //!
 //! Budgets are time, not iterations: a PAUSE takes 10 cycles on one processor and 140 on another. A

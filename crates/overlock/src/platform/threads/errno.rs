@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `errno`, which the locks leave alone.
 //!
 //! Programs read `errno` of an earlier call after they have unlocked a mutex. libc's own locks

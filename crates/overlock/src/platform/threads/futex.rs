@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The futex system call: wait and wake on the address of a word (futex(2), Linux 2.6.28 or later
 //! for private futexes).
 //!

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which memory a forked child may write to: memory that is mapped there, and that the parent does
 //! not see.
 //!

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Numbers for threads: a thread takes one at its first contended lock operation and returns it
 //! when it exits.
 //!

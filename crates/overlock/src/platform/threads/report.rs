@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Errors of a program that the locks for C let pass: how they are reported.
 //!
 //! The first error is reported once. With `OVERLOCK_CHECK=1` in the environment, each error is

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Restartable sequences: a release by comparison and store, without an atomic read-modify-write
 //! (P11).
 //!

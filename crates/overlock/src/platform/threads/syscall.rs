@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! System calls by an instruction of our own.
 //!
 //! libc's `syscall`, `sched_yield` and their like are names, and a library that a program preloads

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finds functions in the code that the kernel maps into every process (the vDSO).
 //!
 //! The look-up reads the image's own tables: it takes no lock, allocates nothing, and works in

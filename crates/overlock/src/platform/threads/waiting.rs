@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether threads wait or only spin. Waiting is on until it is switched off; it can't be switched
 //! off once a thread may halt, because a release would then forget to kick that thread.
 //!

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Joining the queue: take a node, swing the tail, link behind the predecessor.
 //!
 //! ```text

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Giving up a wait from outside: a signal handler has interrupted it and never returns to it.
 //!
 //! The handler runs on the waiter's own CPU, so the waiter stands still at some instruction between

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Leaving the queue without the lock, and promoting the successor to queue head.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};

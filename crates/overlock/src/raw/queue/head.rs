@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The queue head: the one waiter that may take the lock out of the queue, disable stealing, or
 //! halt on the lock.
 //!

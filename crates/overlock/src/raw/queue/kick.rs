@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Kicking a queue head that has halted. Uses only the lock's address (F4).
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};

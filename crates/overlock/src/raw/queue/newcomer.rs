@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Newcomers: CPUs that want the lock and have not joined the queue.
 //!
 //! A running newcomer takes a free lock, past a queue whose head can be passed (a *steal*, counted

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The order in which a queue lock serves CPUs: the one difference between its two forms.
 
 /// The order of a [`QueueLock`](super::QueueLock).

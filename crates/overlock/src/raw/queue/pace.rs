@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The pace of the queue locks: how long a waiter spins, how often it looks at the lock,
 //! and for how long a queue head can be passed. Any value of these is correct: they decide what
 //! waiting costs, and the protocol decides what it means.

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Releases that are not inlined ([`RawLock::unlock`] is), and what is left to do after a release.
 //!
 //! A waiter makes the compare-exchange of a release fail only if it changes the word, which it does

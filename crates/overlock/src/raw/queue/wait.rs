@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Waiting in the queue until this waiter is its head.
 //!
 //! # The race of halt and promotion

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Waiting for a read-write lock: spinning, then halting on its word, as one of a class of waiters.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};

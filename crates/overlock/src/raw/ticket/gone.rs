@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tickets of waiters that are gone: in a forked child, and after a signal handler has jumped out
 //! of a wait.
 //!

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A release for callers that may not hold the lock: a C program can unlock a mutex twice.
 //!
 //! The ordinary release serves the next ticket. A second one would pass a waiter that has not

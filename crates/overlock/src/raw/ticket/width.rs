@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! How wide a ticket is, and so how many waiters can hold one.
 
 use crate::atomic::Atomic;

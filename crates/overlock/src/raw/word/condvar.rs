@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Two words of a condition variable: a gate, and the pace of its waits.
 
 /// A gate: a count of notifications, and in bit 0 whether a waiter may have halted there.

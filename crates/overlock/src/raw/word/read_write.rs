@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The 4-byte word of a read-write lock, and its transitions.
 //!
 //! ```text

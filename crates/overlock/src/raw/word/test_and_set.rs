@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The word of a test-and-set lock.
 //!
 //! | bit | name | meaning |

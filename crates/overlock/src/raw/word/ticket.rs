@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The two cells of a ticket lock.
 //!
 //! ```text

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests that need a process of their own, because they change something of the whole process.
 
 /// Whether this process runs only the test `name`. If not, runs the test in such a process, which

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Forked children that do something and end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a read-write lock and a condition variable must do, as checks for any subject, sound or
 //! broken.
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Counts the instructions that a call executes. A forked child makes the call, one step at a time.
 //!
 //! ```text

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Clauses that take two CPUs: one waits, the other calls it back.
 
 use core::cell::Cell;

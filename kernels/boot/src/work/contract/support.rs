@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the checks of the clauses share.
 
 use core::sync::atomic::Ordering::Relaxed;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Clauses that one CPU can check alone: waits, how they end, and kicks of its own.
 
 use core::cell::Cell;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The lock-free read for a clock that may differ between CPUs: it never returns an earlier time
 //! than before.
 //!

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A lock around each read: what most virtual machine monitors do, and what the other rules are
 //! measured against.
 //!

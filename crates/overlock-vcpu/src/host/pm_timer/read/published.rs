@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Xen's rule, as published: try the lock; a reader that does not get it waits until it is free,
 //! and returns the time that it then finds.
 //!

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The lock-free read that shares nothing: each reader reads the clock itself.
 //!
 //! It is as monotone as the clock, and right where the clock is the same for all CPUs, as Linux's

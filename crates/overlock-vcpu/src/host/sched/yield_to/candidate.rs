@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A vCPU that could be boosted.
 
 use super::decision::Skipped;

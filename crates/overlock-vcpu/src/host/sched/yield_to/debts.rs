@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which vCPUs have been interrupted and have not answered: what a host knows without being told.
 //!
 //! After a TLB shoot-down the sender spins until every receiver has answered, often with a lock

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The reason codes: the outcome of a spin or a kick, why it came about, and why no other did.
 //!
 //! To find lost time, one has to see for every yield which vCPU it went to, which others could have

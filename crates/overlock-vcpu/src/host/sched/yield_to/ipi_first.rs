@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A vCPU that owes an answer to an IPI comes first; for spins without a hint from the guest.
 //!
 //! Not every long spin waits for a lock: after a TLB shoot-down the sender spins until every

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `linux` and `linux-ipi`: what `kvm_vcpu_on_spin` chooses in Linux 7, and what it would choose
 //! with W. Li's series of 2025.
 //!

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `load-gate`: first asks how busy the host is, then `skip-spinners`.
 //!
 //! The second of the three ideas that came with `skip-spinners`. If no vCPU waits for a pCPU, none

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `oracle`: picks the vCPU for which the spinner really waits. No host can know this; a laboratory
 //! can, and its figure shows what a perfect guess would be worth.
 //!

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a policy is.
 
 use alloc::boxed::Box;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `pv-hint`: believes the guest.
 //!
 //! The third of the three ideas that came with `skip-spinners`: a paravirtual guest knows which

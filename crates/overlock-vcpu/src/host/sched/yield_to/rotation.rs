@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The scan that the rotating policies share: one round, starting behind the last vCPU boosted.
 //!
 //! Invariants: R1, a scan considers each vCPU at most once; R2, it returns only a vCPU that the

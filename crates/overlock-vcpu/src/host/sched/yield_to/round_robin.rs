@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `round-robin`: the next ready vCPU after the last one boosted.
 //!
 //! It does not know which vCPUs spin, so in a large guest it mostly boosts another spinner; but it

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `skip-spinners`: in turn, but a vCPU that itself left its pCPU spinning only every other time.
 //!
 //! A ready vCPU that did not leave its pCPU spinning was preempted while it worked, so it may hold

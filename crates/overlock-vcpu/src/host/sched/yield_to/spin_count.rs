@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `spin-count`: in turn, but the more often a vCPU spins, the longer it is passed over.
 //!
 //! The first of the three ideas that came with `skip-spinners`: an integer in place of the boolean.

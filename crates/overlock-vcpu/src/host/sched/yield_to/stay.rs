@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `none`, `report` and `yield`: no vCPU is named.
 //!
 //! The first two never yield. They differ in what an embedder infers from the name: under `none` it

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a policy sees of the host when it decides.
 
 use super::candidate::Candidate;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether the sequences of this process are armed.
 
 use core::sync::atomic::Ordering::Relaxed;

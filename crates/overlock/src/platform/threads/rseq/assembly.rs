@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The sequences, in assembly.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What stands in for the sequences where there are none: nothing is armed, and all is refused.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 use super::*;
 
 const ME: u32 = 0x0105;
