@@ -69,7 +69,12 @@ impl fmt::Display for Ended {
             return f.write_str(why);
         }
         write!(f, "{} pass", self.passed)?;
-        let failed: Vec<_> = self.failed.iter().map(|name| format!("`{name}`")).collect();
+        // An example is known by its file.
+        let name = |name: &String| match name.strip_suffix(".rs") {
+            Some(file) => format!("an example in {file}"),
+            None => format!("`{name}`"),
+        };
+        let failed: Vec<_> = self.failed.iter().map(name).collect();
         match &failed[..] {
             [] => Ok(()),
             [one] => write!(f, ", {one} fails"),
@@ -225,6 +230,9 @@ mod tests {
         assert_eq!(ended.to_string(), "8 pass, `a::c` fails");
         let both = said.replace("a::b ... ok", "a::b ... FAILED");
         assert_eq!(Ended::read(&both, Some(101)).to_string(), "8 pass, `a::b`, `a::c` fail");
+        let example = said.replace("(line 3) ... ok", "(line 3) ... FAILED");
+        let example = Ended::read(&example.replace("a::c", "a::d"), Some(101)).to_string();
+        assert_eq!(example, "8 pass, `a::d`, an example in src/lib fail");
         assert_eq!(Ended::read("", Some(101)).to_string(), "does not build");
         assert_eq!(Ended::read(said, Some(124)).to_string(), "out of time (8 minutes)");
         let only = BTreeSet::from(["a::c".to_owned()]);

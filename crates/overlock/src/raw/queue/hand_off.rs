@@ -143,7 +143,8 @@ mod tests {
         const EXISTS: bool = true;
 
         fn membarrier() -> bool {
-            HELD.word.fetch_and(!0xff, Release);
+            // ORDERING: Release, as of any release: the look that follows reads it (O2).
+            HELD.word.fetch_sub(LockWord::HELD.bits(), Release);
             true
         }
     }
