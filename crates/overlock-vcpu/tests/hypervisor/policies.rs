@@ -346,26 +346,33 @@ fn work_halves_the_count_and_ends_it() {
 }
 
 #[test]
-fn a_hint_whose_first_waits_ahead_of_its_share_lets_whoever_lags_run() {
-    // vcpu0 spins; vcpu1 holds the lock, and vcpu2 waits for it in a running loop.
-    let (ahead, running) = (unfit(Skipped::AheadOfShare), unfit(Skipped::Running));
-    let spin = Spin {
-        hint: SpinHint {
-            holder: Some(Vcpu(1)),
-            waiters: [Some(Vcpu(2)), Some(Vcpu(3)), None, None],
-        },
-        ..Spin::reported(Vcpu(0))
-    };
-    for (standing, verdict) in [
-        ([ahead, running, running], Verdict::Plain(Missed::AheadOfShare)),
-        ([running, ahead, ready(true)], Verdict::Plain(Missed::AheadOfShare)),
-        ([running, running, ready(true)], Verdict::To(Vcpu(3), Chosen::NextWaiter)),
-        ([running, running, running], Verdict::Stay(Missed::HolderRunning)),
+fn a_hint_leads_to_the_first_of_its_line_that_waits_and_else_to_the_inner_policy() {
+    let [ahead, running, halted] =
+        [Skipped::AheadOfShare, Skipped::Running, Skipped::Halted].map(unfit);
+    let (fit, any) = (ready(true), u32::MAX);
+    let next = Verdict::To(Vcpu(3), Chosen::NextWaiter);
+    let stays = Verdict::Stay(Missed::HolderRunning);
+    // vcpu0 spins; the first of the line holds the lock, and the others have it before the spinner.
+    for (line, standing, verdict) in [
+        (&[1, 2, 3][..], [ahead, running, running], Verdict::Plain(Missed::AheadOfShare)),
+        (&[1, 2, 3], [running, ahead, fit], Verdict::Plain(Missed::AheadOfShare)),
+        (&[1, 2, 3], [running, running, fit], next),
+        (&[1, 2, 3], [halted, running, fit], next),
+        (&[1, 3, 2], [running, fit, fit], next),
+        (&[1, 2, 3], [running; 3], stays),
+        (&[1], [running, fit, fit], stays),
+        (&[any, 0], [fit; 3], Verdict::To(Vcpu(1), Chosen::NextInTurn)),
     ] {
         let [one, two, three] = standing;
         let candidates = [unfit(Skipped::Itself), one, two, three];
-        let (chosen, _) = ask(&mut PvHint::new(candidates.len() as u32, Stay), &spin, &candidates);
-        assert_eq!(chosen, verdict, "{standing:?}");
+        let waiters = std::array::from_fn(|at| line.get(at + 1).copied().map(Vcpu));
+        let hint = SpinHint { holder: Some(Vcpu(line[0])), waiters };
+        let spin = Spin { hint, ..Spin::reported(Vcpu(0)) };
+        let (chosen, trace) = ask(&mut PvHint::new(4, RoundRobin::default()), &spin, &candidates);
+        assert_eq!(chosen, verdict, "{line:?} {standing:?}");
+        if chosen == next {
+            assert_eq!(trace.skipped(Vcpu(1)), one.unfit);
+        }
     }
 }
 
@@ -398,30 +405,6 @@ fn the_oracle_boosts_the_first_of_the_line_that_is_off_cpu() {
     }
     let unknown = ask(&mut Oracle, &Spin::reported(Vcpu(0)), &[unfit(Skipped::Itself), fit]).0;
     assert_eq!(unknown, Verdict::Stay(Missed::HolderUnknown));
-}
-
-#[test]
-fn a_hint_falls_back_to_the_next_waiter_off_cpu_and_then_to_the_inner_policy() {
-    let mut policy = PvHint::new(6, RoundRobin::default());
-    let mut candidates = vec![ready(false); 6];
-    candidates[0] = unfit(Skipped::Itself);
-    candidates[4] = unfit(Skipped::Halted);
-    candidates[5] = unfit(Skipped::Running);
-    let spin =
-        |holder, waiters| Spin { hint: SpinHint { holder, waiters }, ..Spin::reported(Vcpu(0)) };
-    let next = spin(Some(Vcpu(4)), [Some(Vcpu(5)), Some(Vcpu(3)), Some(Vcpu(2)), None]);
-    let (verdict, trace) = ask(&mut policy, &next, &candidates);
-    assert_eq!(verdict, Verdict::To(Vcpu(3), Chosen::NextWaiter));
-    assert_eq!(trace.skipped(Vcpu(4)), Some(Skipped::Halted));
-    assert_eq!(trace.skipped(Vcpu(5)), Some(Skipped::Running));
-
-    let right_to_spin = spin(Some(Vcpu(5)), [None; HINT_WAITERS]);
-    let (verdict, _) = ask(&mut policy, &right_to_spin, &candidates);
-    assert_eq!(verdict, Verdict::Stay(Missed::HolderRunning));
-
-    let nonsense = spin(Some(Vcpu(u32::MAX)), [Some(Vcpu(0)), None, None, None]);
-    let (verdict, _) = ask(&mut policy, &nonsense, &candidates);
-    assert_eq!(verdict, Verdict::To(Vcpu(1), Chosen::NextInTurn));
 }
 
 #[test]

@@ -41,6 +41,27 @@ pub enum Notice {
 ///
 /// Write your own and pass it to [`Scheduler::new`](crate::host::sched::Scheduler::new). A policy should skip
 /// every vCPU that [`View::fit`] finds unfit, and record in its [`Trace`] why it skipped any other.
+///
+/// ```
+/// use overlock_vcpu::host::Vcpu;
+/// use overlock_vcpu::host::sched::Spin;
+/// use overlock_vcpu::host::sched::yield_to::{Chosen, Missed, Policy, Trace, Verdict, View};
+///
+/// #[derive(Debug)]
+/// struct HighestFirst;
+///
+/// impl Policy for HighestFirst {
+///     fn name(&self) -> &'static str {
+///         "highest-first"
+///     }
+///
+///     fn on_spin(&mut self, _: &Spin, view: &View<'_>, trace: &mut Trace) -> Verdict {
+///         let found = (0..view.vcpus()).rev().map(Vcpu).find(|&vcpu| view.fit(vcpu, trace));
+///         let none = Verdict::Plain(Missed::NoCandidate);
+///         found.map_or(none, |vcpu| Verdict::To(vcpu, Chosen::NextInTurn))
+///     }
+/// }
+/// ```
 pub trait Policy: Debug {
     /// The policy's name in reports, in lower-case kebab.
     fn name(&self) -> &'static str;
