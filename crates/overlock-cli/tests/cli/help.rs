@@ -201,9 +201,3 @@ fn there_are_few_verbs_and_flags() {
     assert!(all <= 70, "{all} flags");
     writeln!(std::io::stderr(), "{} verbs, {all} flags", names.len()).unwrap();
 }
-
-#[test]
-fn misspelt_commands_lead_to_commands_that_help_shows() {
-    let said = said(&["bnech"]);
-    assert!(said.stderr.contains("'bench'") && !said.stderr.contains("child"), "{said:?}");
-}

@@ -6,7 +6,6 @@ use overlock_results::locks::LOCKS;
 use overlock_sim::POLICIES;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::fs;
 
 /// A simulation, as short as possible.
 fn sim(more: &[&str]) -> Said {
@@ -249,8 +248,4 @@ fn an_experiment_file_runs_and_its_published_figures_stand_beside_ours() {
     let [figure] = &json.records("published")[..] else { panic!("one figure: {json:?}") };
     assert_eq!((&figure["figure"], &figure["value"]), (&"ops_per_s".into(), &0.8.into()));
     assert!(figure["ours"]["median"].as_f64().unwrap() > 0.0, "{figure}");
-    let folder = tempfile::tempdir().unwrap();
-    let wrong = folder.path().join("wrong.toml");
-    fs::write(&wrong, "about = 1").unwrap();
-    sim(&[wrong.to_str().unwrap()]).ends(2, "wrong.toml:1: ");
 }

@@ -273,7 +273,7 @@ fn a_forked_child_notifies_its_own_waiters_alone() {
         }
     });
     drop(held);
-    assert!(child.is_sound(), "the child hung or failed");
+    assert!(child.ends_well(), "the child hung or failed");
     assert_eq!(MONITOR.changed.notify_all(), 2);
 }
 
@@ -309,5 +309,5 @@ fn processes_share_a_condition_variable() {
     };
     let child = Child::new(|| takes_turns(1));
     takes_turns(0);
-    assert!(child.is_sound() && both.turn.load(SeqCst) == 100);
+    assert!(child.ends_well() && both.turn.load(SeqCst) == 100);
 }

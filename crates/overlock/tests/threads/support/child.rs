@@ -13,16 +13,16 @@ impl Child {
             0 => {
                 // SAFETY: the only argument is a number of seconds.
                 unsafe { libc::alarm(120) };
-                let is_sound = catch_unwind(AssertUnwindSafe(body)).is_ok();
+                let is_well = catch_unwind(AssertUnwindSafe(body)).is_ok();
                 // SAFETY: ends the child without running the parent's exit handlers.
-                unsafe { libc::_exit(i32::from(!is_sound)) };
+                unsafe { libc::_exit(i32::from(!is_well)) };
             }
             pid => Self(pid),
         }
     }
 
     /// Waits for its end; returns whether it has neither panicked nor hung.
-    pub(crate) fn is_sound(self) -> bool {
+    pub(crate) fn ends_well(self) -> bool {
         let mut status = 0;
         // SAFETY: `status` is valid to write to, and the child was not waited for.
         let waited = unsafe { libc::waitpid(self.0, &raw mut status, 0) };
@@ -32,5 +32,5 @@ impl Child {
 
 /// Does `body` in a child, which must not panic or hang.
 pub(crate) fn in_child(body: impl FnOnce()) {
-    assert!(Child::new(body).is_sound(), "the child hung or failed");
+    assert!(Child::new(body).ends_well(), "the child hung or failed");
 }
