@@ -3,7 +3,6 @@
 pub mod analysis;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod exports;
-mod hash;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod names;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]

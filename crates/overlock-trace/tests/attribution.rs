@@ -68,16 +68,6 @@ fn at(report: &Report, site: char) -> Row {
     waits(report).into_iter().find(|row| row.key.site == Site(u32::from(site))).unwrap()
 }
 
-/// What holders may do.
-const PARTS: [State; 6] = [
-    State::Running,
-    State::Preempted,
-    State::Throttled,
-    State::Asleep(Reason(0), Site(0)),
-    State::Late,
-    State::Unknown,
-];
-
 /// Returns the split of all waits at the site of a letter, in microseconds: running, preempted,
 /// throttled, asleep, late, unknown.
 fn split(report: &Report, site: char) -> [u64; 6] {
@@ -85,7 +75,7 @@ fn split(report: &Report, site: char) -> [u64; 6] {
     let waits = waits(report);
     let rows = waits.iter().filter(|one| one.key.site == Site(u32::from(site)));
     rows.for_each(|one| sum.add_all(&one.holder));
-    PARTS.map(|state| sum.of(state) / 1000)
+    State::HOLDERS.map(|state| sum.of(state) / 1000)
 }
 
 /// A holds x and runs, loses its processor, runs; B waits, is woken and comes late.

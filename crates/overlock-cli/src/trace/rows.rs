@@ -31,7 +31,7 @@ fn summary(found: &Findings, source: &str) -> Value {
         "source": source,
         "diagnosis": diagnosis(found),
         "advice": advice(found),
-        "cure": found.verdict.cure.name(),
+        "cure": found.verdict.cure,
         "threads": found.report.threads,
         "elapsed_ns": found.report.elapsed_ns,
         "lock_share": found.verdict.lock_share,

@@ -23,13 +23,13 @@
 //! than of what came after it, but not later than that another thread has the lock.
 
 use super::event::{Event, SHARED, What};
+use super::hash::HashMap;
 use super::lock::Lock;
 use super::report::{self, Key, Report, Row};
 use super::spin::Spins;
 use super::state::{Site, State, Times};
 use super::timeline::Timeline;
 use super::wait::Wait;
-use crate::hash::HashMap;
 
 /// How much is kept, and what a sample stands for.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +73,7 @@ pub(super) struct Thread {
 }
 
 /// The analysis of one program.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Analysis {
     pub(super) limits: Limits,
     pub(super) threads: HashMap<u32, Thread>,
@@ -95,7 +95,7 @@ pub struct Analysis {
     /// Snapshots tell of sleeps, and events do not.
     pub(super) is_by_looks: bool,
     /// Since when the next snapshot needs the past.
-    pub(super) needed_from: u64,
+    pub(super) needed_from: Option<u64>,
 }
 
 /// Returns by what a word is known: one that processes share, by its address in all of them.
@@ -112,25 +112,7 @@ impl Analysis {
     /// Makes an analysis that has seen nothing.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
-        Analysis {
-            limits,
-            threads: HashMap::default(),
-            locks: HashMap::default(),
-            starved: HashMap::default(),
-            keys: HashMap::default(),
-            rows: Vec::new(),
-            spins: Spins::default(),
-            time: Times::default(),
-            born: 0,
-            first: None,
-            last: 0,
-            events: 0,
-            losses: 0,
-            unkept: 0,
-            looked_ns: 0,
-            is_by_looks: false,
-            needed_from: u64::MAX,
-        }
+        Analysis { limits, ..Analysis::default() }
     }
 
     /// Takes the next event. Events of threads that were not born are ignored.
@@ -309,7 +291,8 @@ impl Analysis {
             .threads
             .values()
             .flat_map(|thread| thread.wait.iter().chain(thread.ended.iter().map(|(wait, _)| wait)));
-        let horizon = waits.map(|wait| wait.from).min().unwrap_or(self.last).min(self.needed_from);
+        let horizon = waits.map(|wait| wait.from).min().unwrap_or(self.last);
+        let horizon = self.needed_from.map_or(horizon, |from| from.min(horizon));
         self.threads.retain(|_, thread| !thread.has_ended);
         self.threads.values_mut().for_each(|thread| thread.line.forget(horizon));
         self.locks.retain(|_, lock| !lock.forget(horizon));

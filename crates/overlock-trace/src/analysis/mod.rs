@@ -11,6 +11,7 @@
 
 mod engine;
 mod event;
+pub(crate) mod hash;
 mod holders;
 mod lengths;
 mod lock;

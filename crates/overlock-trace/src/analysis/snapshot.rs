@@ -47,7 +47,7 @@ impl Analysis {
         is_ordered: bool,
     ) {
         let from = from.min(to);
-        self.needed_from = from;
+        self.needed_from = Some(from);
         self.is_by_looks = true;
         for (id, look) in threads {
             let (lock, site, reason) = match look.state {

@@ -7,7 +7,7 @@ use super::state::{Link, Site, State, Times};
 const READERS: usize = 4;
 
 /// A wait that has not ended, or whose thread may yet find that it has to wait on.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Wait {
     pub(crate) lock: u64,
     pub(crate) site: Site,
@@ -59,27 +59,7 @@ impl Row {
 
 impl Wait {
     pub(crate) fn new(lock: u64, site: Site, is_lock: bool, began: u64) -> Self {
-        Wait {
-            lock,
-            site,
-            is_lock,
-            began,
-            from: began,
-            is_woken: false,
-            slept: false,
-            lost: 0,
-            looks: 0,
-            found_free: 0,
-            in_crowd: false,
-            is_for_nothing: false,
-            is_handed_on: false,
-            is_late: false,
-            ender: None,
-            holder: Times::default(),
-            links: Vec::new(),
-            readers: [None; READERS],
-            passed: None,
-        }
+        Wait { lock, site, is_lock, began, from: began, ..Wait::default() }
     }
 
     /// It is known what holders did until a time.

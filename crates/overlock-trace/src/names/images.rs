@@ -3,7 +3,7 @@
 use super::Kind;
 use super::word::Op;
 use crate::analysis::Site;
-use crate::hash::HashMap;
+use crate::analysis::hash::HashMap;
 use crate::sources::records::{Mapping, Stack};
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, Module, Unwinder as _};
@@ -51,6 +51,7 @@ pub(crate) struct Frames {
 }
 
 /// The code of all traced processes.
+#[derive(Default)]
 pub(crate) struct Images {
     images: Vec<Image>,
     of_process: HashMap<u32, usize>,
@@ -82,17 +83,6 @@ const MOST_SHORT: usize = 2048;
 const UNKNOWN: Site = Site(0);
 
 impl Images {
-    pub(crate) fn new() -> Self {
-        Images {
-            images: Vec::new(),
-            of_process: HashMap::default(),
-            files: HashMap::default(),
-            cache: CacheX86_64::new(),
-            sites: HashMap::default(),
-            frames: vec![Frames::default()],
-        }
-    }
-
     /// A process starts a program.
     pub(crate) fn exec(&mut self, process: u32) {
         self.images.push(Image { mappings: Vec::new(), unwinder: UnwinderX86_64::new() });
@@ -188,15 +178,16 @@ impl Images {
         if self.frames.len() >= MOST_SITES + MOST_SHORT {
             return UNKNOWN;
         }
-        let site = Site(u32::try_from(self.frames.len()).unwrap_or(0));
         self.frames.push(frames.clone());
+        let site = Site(u32::try_from(self.frames.len()).unwrap_or(0));
         self.sites.insert(frames, site);
         site
     }
 
     /// Returns the stack with a number.
     pub(crate) fn frames(&self, site: Site) -> Option<&Frames> {
-        self.frames.get(site.0 as usize).filter(|frames| !frames.addresses.is_empty())
+        let frames = self.frames.get((site.0 as usize).checked_sub(1)?);
+        frames.filter(|frames| !frames.addresses.is_empty())
     }
 
     /// Returns whether a program of Go was seen.
@@ -304,7 +295,7 @@ mod tests {
     /// A program that runs for long may wait in more stacks than can be kept.
     #[test]
     fn of_too_many_stacks_the_innermost_frames_are_known() {
-        let mut images = Images::new();
+        let mut images = Images::default();
         let mut site = |inner: u64, outer: u64| {
             let addresses = [vec![inner; INNERMOST], vec![outer]].concat();
             let site = images.number(Frames { addresses, ..Frames::default() });

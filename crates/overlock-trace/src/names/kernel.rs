@@ -3,7 +3,7 @@
 use super::Kind;
 use super::table::lines;
 use crate::analysis::Reason;
-use crate::hash::HashMap;
+use crate::analysis::hash::HashMap;
 use std::cell::{Cell, OnceCell};
 use std::thread::JoinHandle;
 
@@ -41,8 +41,8 @@ const MOST_REASONS: usize = 4096;
 const MOST_PLACES: usize = 1 << 16;
 const MOST_OF_PLACE: usize = 8;
 
-impl Kernel {
-    pub(crate) fn new() -> Self {
+impl Default for Kernel {
+    fn default() -> Self {
         let mut kernel = Kernel {
             loading: Cell::new(None),
             functions: OnceCell::new(),
@@ -56,7 +56,9 @@ impl Kernel {
         debug_assert_eq!(numbers, [UNKNOWN, FUTEX]);
         kernel
     }
+}
 
+impl Kernel {
     /// Returns the number for a call chain, the innermost address first.
     pub(crate) fn chain(&mut self, chain: Vec<u64>) -> Reason {
         if let Some(reason) = self.chains.get(&chain) {
@@ -248,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_place_with_two_reasons_has_none() {
-        let mut kernel = Kernel::new();
+        let mut kernel = Kernel::default();
         kernel.functions.set(vec![(10, "__x64_sys_read".to_owned())]).unwrap();
         let (read, write) = (kernel.reason(Kind::Call, "read"), kernel.reason(Kind::Call, "write"));
         let also_read = kernel.chain(vec![15]);
@@ -264,7 +266,7 @@ mod tests {
 
     #[test]
     fn of_a_place_with_many_chains_each_one_counts() {
-        let mut kernel = Kernel::new();
+        let mut kernel = Kernel::default();
         let functions = [(10, "__x64_sys_read"), (30, "__x64_sys_write")];
         let functions = functions.map(|(at, name)| (at, name.to_owned())).to_vec();
         kernel.functions.set(functions).unwrap();
@@ -284,7 +286,7 @@ mod tests {
 
     #[test]
     fn chains_without_end_take_no_memory_without_end() {
-        let mut kernel = Kernel::new();
+        let mut kernel = Kernel::default();
         for at in 0..2 * MOST_REASONS as u64 {
             kernel.chain(vec![at]);
         }
@@ -318,7 +320,7 @@ mod tests {
 
     #[test]
     fn names_are_looked_up_when_they_are_wanted() {
-        let mut kernel = Kernel::new();
+        let mut kernel = Kernel::default();
         let functions = [(10, "schedule"), (20, "task_work_run"), (30, "x_cond_resched")];
         let functions = functions.map(|(at, name)| (at, name.to_owned())).to_vec();
         kernel.functions.set(functions).unwrap();
@@ -332,7 +334,7 @@ mod tests {
 
     #[test]
     fn each_call_of_the_table_is_told() {
-        let mut kernel = Kernel::new();
+        let mut kernel = Kernel::default();
         for line in lines("calls") {
             let (number, name) = line.name.split_once(' ').unwrap();
             let reason = kernel.call(0, number.parse().unwrap(), 0);

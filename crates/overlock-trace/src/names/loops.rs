@@ -6,7 +6,7 @@
 //! what is seldom done behind the end of the function, so loops are found by where branches lead;
 //! and between two attempts a thread may count, to back off.
 
-use crate::hash::HashMap;
+use crate::analysis::hash::HashMap;
 use crate::names::images::Images;
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess,
@@ -15,6 +15,7 @@ use iced_x86::{
 use std::collections::VecDeque;
 
 /// The places that samples have met, and whether each is in a loop that waits.
+#[derive(Default)]
 pub(crate) struct Spins {
     known: HashMap<(usize, u64), Loop>,
 }
@@ -38,10 +39,6 @@ const MOST_FOLLOWED: usize = 256;
 const MOST_PLACES: usize = 1 << 16;
 
 impl Spins {
-    pub(crate) fn new() -> Self {
-        Spins { known: HashMap::default() }
-    }
-
     /// Returns whether an address of a process is in a loop that waits; a call that yields is a
     /// part of one only if it counts.
     pub(crate) fn is_loop(

@@ -1,7 +1,7 @@
 //! Asking a lock's own memory for its holder: the GNU C library's mutexes keep it.
 
+use crate::analysis::hash::HashMap;
 use crate::analysis::{Holder, SHARED};
-use crate::hash::HashMap;
 use crate::sources::platform;
 
 /// Where such a mutex has its holder, in bytes behind the word that threads wait on.

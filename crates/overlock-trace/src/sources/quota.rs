@@ -1,7 +1,7 @@
 //! Whether a process belongs to a group with a quota of processor time, and what the quota has
 //! cost.
 
-use crate::hash::HashMap;
+use crate::analysis::hash::HashMap;
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 

@@ -3,7 +3,7 @@
 //! All events of one processor write into one ring. A record may come later than its time says, so
 //! the last moments are kept for the next turn.
 
-use crate::hash::HashMap;
+use crate::analysis::hash::HashMap;
 use crate::sources::bursts::Bursts;
 use crate::sources::drain::Drain;
 use crate::sources::platform::{self, Ring};

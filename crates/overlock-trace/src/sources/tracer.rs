@@ -1,7 +1,7 @@
 //! From records to events of the traced processes.
 
+use crate::analysis::hash::{HashMap, HashSet};
 use crate::analysis::{Analysis, Event, Holder, SHARED, Site, State, What};
-use crate::hash::{HashMap, HashSet};
 use crate::names::Kind;
 use crate::names::images::Images;
 use crate::names::kernel::{FUTEX, Kernel};
@@ -43,6 +43,7 @@ pub(crate) struct Waiting {
 }
 
 /// Turns records into events of the traced processes.
+#[derive(Default)]
 pub(crate) struct Tracer {
     pub(crate) analysis: Analysis,
     pub(crate) images: Images,
@@ -98,34 +99,10 @@ impl Tracer {
     pub(crate) fn new(analysis: Analysis, layout: Option<Layout>) -> Self {
         Tracer {
             analysis,
-            images: Images::new(),
-            kernel: Kernel::new(),
-            spins: Spins::new(),
-            quotas: Quotas::default(),
-            calls: HashMap::default(),
-            mutexes: HashSet::default(),
-            hot: VecDeque::new(),
-            found: VecDeque::new(),
-            stops: Stops::default(),
-            streams: HashMap::default(),
-            orphans: HashSet::default(),
-            words: HashMap::default(),
-            asked: 0,
             is_looking: layout.is_none(),
             layout: layout.unwrap_or_default(),
-            told: Told::default(),
-            threads: HashMap::default(),
-            comms: HashMap::default(),
-            slept_at: HashMap::default(),
-            awaited: None,
-            lost: 0,
-            kept: Vec::new(),
             most_kept: SOME_EVENTS,
-            cpu: 0,
-            last: 0,
-            switches: 0,
-            records: 0,
-            news: 0,
+            ..Tracer::default()
         }
     }
 

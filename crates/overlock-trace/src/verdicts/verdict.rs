@@ -4,7 +4,9 @@ use super::finding::{Facts, Finding, Loop};
 use crate::analysis::{Report, State, Times};
 use crate::names::{Class, Kind};
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What to do; records have its name in lower case, with hyphens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Cure {
     /// Nothing: processors are busy with work.
     NothingToDo,
@@ -17,6 +19,7 @@ pub enum Cure {
     /// The group had no quota: a higher one, or fewer threads.
     RaiseQuota,
     /// The holder slept: not under the lock.
+    #[serde(rename = "do-not-sleep-inside")]
     DontSleepInside,
     /// Readers take turns past writers that wait: writers first.
     LetWritersPass,
@@ -40,32 +43,6 @@ pub enum Cure {
     StopPolling,
     #[default]
     LookCloser,
-}
-
-impl Cure {
-    /// Returns the name that records have.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Cure::NothingToDo => "nothing-to-do",
-            Cure::FindWork => "find-work",
-            Cure::ShortenSection => "shorten-section",
-            Cure::GiveProcessors => "give-processors",
-            Cure::RaiseQuota => "raise-quota",
-            Cure::DontSleepInside => "do-not-sleep-inside",
-            Cure::LetWritersPass => "let-writers-pass",
-            Cure::WakeSooner => "wake-sooner",
-            Cure::WakeOne => "wake-one",
-            Cure::TakeInOrder => "take-in-order",
-            Cure::ReleaseFirst => "release-first",
-            Cure::UnlockFirst => "unlock-first",
-            Cure::LeaveRuntime => "leave-runtime",
-            Cure::StopSpinning => "stop-spinning",
-            Cure::Unblock => "unblock",
-            Cure::StopPolling => "stop-polling",
-            Cure::LookCloser => "look-closer",
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 
 use super::memory::{self, Batch};
 use crate::analysis::Site;
-use crate::hash::HashMap;
+use crate::analysis::hash::HashMap;
 use crate::sources::account::Time;
 use std::collections::VecDeque;
 
