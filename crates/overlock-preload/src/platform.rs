@@ -103,6 +103,11 @@ unsafe impl Platform for Process {
         WAITERS.numbers.record(cpu.index())
     }
 
+    fn in_vain() -> Option<&'static AtomicU32> {
+        let cpu = WAITERS.numbers.current()?;
+        Some(WAITERS.numbers.record(cpu.index()).in_vain())
+    }
+
     fn waiters() -> &'static [Bucket<AtomicU32>] {
         &WAITERS.halted
     }

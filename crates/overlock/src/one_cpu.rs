@@ -37,6 +37,9 @@ macro_rules! one_cpu {
                     crate::platform::Slot::new();
                 &SLOT
             }
+            fn in_vain() -> Option<&'static Self::Word> {
+                Some(Self::slot(Self::cpu()?).in_vain())
+            }
             fn waiters() -> &'static [crate::platform::Bucket<Self::Word>] {
                 static BUCKETS: [crate::platform::Bucket<core::sync::atomic::AtomicU32>; 2] =
                     [const { crate::platform::Bucket::new() }; 2];

@@ -40,13 +40,14 @@ pub const LEVELS: usize = 4;
 pub struct Slot<W> {
     nodes: [Node<W>; LEVELS],
     busy: W,
+    in_vain: W,
 }
 
 impl<W: ConstAtomic<u32>> Slot<W> {
     /// A slot with no node in use: all zero, so a static table of slots takes no room in a file and
     /// lies in anonymous memory, which a kernel can clear in forked children (`MADV_WIPEONFORK`).
     pub const fn new() -> Self {
-        Self { nodes: [const { Node::new() }; LEVELS], busy: W::ZERO }
+        Self { nodes: [const { Node::new() }; LEVELS], busy: W::ZERO, in_vain: W::ZERO }
     }
 }
 
@@ -61,7 +62,14 @@ impl<W: Atomic<u32>> Slot<W> {
     /// can't be constants.
     pub fn with(mut cell: impl FnMut() -> W) -> Self {
         let nodes = core::array::from_fn(|_| Node::with(&mut cell));
-        Self { nodes, busy: cell() }
+        Self { nodes, busy: cell(), in_vain: cell() }
+    }
+
+    /// For [`Platform::in_vain`](crate::platform::Platform::in_vain).
+    #[doc(hidden)]
+    #[inline]
+    pub fn in_vain(&self) -> &W {
+        &self.in_vain
     }
 
     /// The node of this level.

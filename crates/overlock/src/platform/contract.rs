@@ -78,6 +78,14 @@ pub unsafe trait Platform: Sized + 'static {
     /// The record of CPU number `cpu` (P8).
     fn slot(cpu: Cpu) -> &'static Slot<Self::Word>;
 
+    /// Where this CPU, and no other, counts its spins for a lock that were in vain since the last
+    /// one that was not: in its slot. It spins for a shorter time after some. `None`, the default,
+    /// if it does not learn: in a world of its own time, what a wait costs is then the same,
+    /// whatever was before.
+    fn in_vain() -> Option<&'static Self::Word> {
+        None
+    }
+
     /// The table of halted CPUs (P8). It is not empty, ideally has a power of two of buckets, and
     /// has a few entries for each CPU in total.
     fn waiters() -> &'static [Bucket<Self::Word>];

@@ -104,6 +104,11 @@ unsafe impl Platform for Threads {
         registry::slot(cpu)
     }
 
+    #[inline]
+    fn in_vain() -> Option<&'static AtomicU32> {
+        registry::in_vain()
+    }
+
     fn waiters() -> &'static [Bucket<AtomicU32>] {
         &registry::BUCKETS
     }

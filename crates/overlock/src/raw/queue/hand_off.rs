@@ -8,7 +8,7 @@ use super::kick::stamp;
 use super::order::Order;
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
-use crate::platform::{CheapRelease, Platform};
+use crate::platform::Platform;
 use crate::raw::word::queue::{LockWord, update};
 use crate::slot::{NodeId, NodeState, step};
 use crate::waiters;
@@ -18,9 +18,9 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
     pub(super) fn give_up(mut self) {
         C::count(Event::LockTimeout);
         self.entered.has_got_to(step::MOVING);
-        if O::UNFAIR && P::Release::EXISTS && !self.is_seen {
+        if O::UNFAIR {
             // Newcomers that have halted rely on the queue (`newcomer.rs`).
-            self.cut_off();
+            let _ = self.is_kick_certain();
         }
         let id = self.entered.id();
         let leaves = |seen: LockWord| Some(seen.without_head(id, Self::STRICT));
@@ -127,8 +127,10 @@ mod tests {
 
     use super::*;
     use crate::one_cpu::one_cpu;
+    use crate::platform::CheapRelease;
     use crate::raw::queue::enqueue::Enqueued;
     use crate::raw::queue::order::Unfair;
+    use crate::raw::word::queue::rmw;
 
     one_cpu!(Alone, NOW_NS, || {}, UnderWay);
     crate::lock_class!(Left);
@@ -143,8 +145,7 @@ mod tests {
         const EXISTS: bool = true;
 
         fn membarrier() -> bool {
-            // ORDERING: Release, as of any release: the look that follows reads it (O2).
-            HELD.word.fetch_sub(LockWord::HELD.bits(), Release);
+            HELD.word.fetch_sub(rmw::RELEASE, Relaxed);
             true
         }
     }

@@ -112,22 +112,17 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
         self.come_back();
     }
 
-    /// Whether the release that ends the wait will see that this waiter has halted (Q7).
-    fn is_kick_certain(&mut self) -> bool {
+    /// Whether the release that ends the wait will see that this waiter, or one that relies on it,
+    /// has halted (Q7).
+    pub(super) fn is_kick_certain(&mut self) -> bool {
         if !P::Release::EXISTS || self.is_seen {
             return true;
         }
-        self.cut_off() && self.look().is_locked()
-    }
-
-    /// Ends the release that may have begun before there was a queue: it has stored, or will see
-    /// what is in the word. Returns false if that is only likely.
-    pub(super) fn cut_off(&mut self) -> bool {
         self.is_seen = P::Release::membarrier();
         if !self.is_seen {
             P::nap(NAP_NS);
         }
-        self.is_seen
+        self.is_seen && self.look().is_locked()
     }
 }
 

@@ -71,6 +71,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use super::pace::Pace;
 use super::wait::Outside;
 use super::{Order, QueueLock};
+use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::park;
 use crate::platform::{CheapRelease, Platform};
@@ -197,7 +198,9 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
 
     /// Spins for the lock outside the queue. Returns whether it took the lock.
     fn spin_as_newcomer(&self, has_parked: bool, deadline_ns: Option<u64>) -> bool {
-        let mut pace = Pace::of_newcomer(P::costs(), has_parked);
+        let learns = P::in_vain();
+        let in_vain = learns.map_or(0, |vain| vain.load(Relaxed));
+        let mut pace = Pace::of_newcomer(P::costs(), has_parked, in_vain);
         loop {
             // (0,0,0,0,0) -> (0,0,0,0,1), or past a queue (t,0,h,n,0) -> (t,0,h,n+1,1)
             let seen = self.look();
@@ -205,6 +208,9 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 let new = if has_parked { new.passed_on() } else { new.without_note() };
                 // ORDERING: Acquire, O1.
                 if cas(&self.word, seen, new, Acquire).is_ok() {
+                    if let Some(vain) = learns.filter(|_| in_vain > 0 && pace.has_begun()) {
+                        vain.store(0, Relaxed);
+                    }
                     return Self::has_stolen();
                 }
             } else if O::UNFAIR
@@ -215,10 +221,14 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 // (0,..) -> (NOTED,..). The release that sees it is a read-modify-write.
                 let _ = cas(&self.word, seen, noted, Relaxed);
             }
-            if seen.has_parked()
-                || !pace.goes_on::<P>()
-                || deadline_ns.is_some_and(|at| P::now_ns() >= at)
-            {
+            if seen.has_parked() {
+                return false;
+            }
+            let goes_on = pace.goes_on::<P>();
+            if let Some(vain) = learns.filter(|_| !goes_on) {
+                vain.store(in_vain.saturating_add(1), Relaxed);
+            }
+            if !goes_on || deadline_ns.is_some_and(|at| P::now_ns() >= at) {
                 return false;
             }
         }
@@ -243,5 +253,29 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
             P::nap(NAP_NS);
         }
         true
+    }
+}
+
+#[cfg(all(test, feature = "threads"))]
+mod tests {
+    use super::*;
+    use crate::counters::Uncounted;
+    use crate::one_cpu::one_cpu;
+    use crate::raw::queue::order::Unfair;
+
+    one_cpu!(Alone, NOW_NS, || {});
+
+    #[test]
+    fn who_always_spins_in_vain_soon_spins_for_a_moment_only() {
+        let held = QueueLock::<Alone, Unfair, Uncounted>::new();
+        held.word.store(LockWord::HELD.bits(), Relaxed);
+        let spins: [u64; 12] = core::array::from_fn(|_| {
+            let since = NOW_NS.load(Relaxed);
+            assert!(!held.spin_as_newcomer(false, None));
+            NOW_NS.load(Relaxed) - since
+        });
+        assert!(spins[1..4].iter().all(|&ns| ns == spins[0]), "{spins:?}");
+        assert!(spins[3..9].is_sorted_by(|longer, shorter| longer > shorter), "{spins:?}");
+        assert!(spins[9..].iter().all(|&ns| ns == spins[8] && 10 * ns < spins[0]), "{spins:?}");
     }
 }

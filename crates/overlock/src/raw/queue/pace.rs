@@ -8,6 +8,10 @@
 //! for a Shared-Memory Multiprocessor", SOSP 1991). No waiter yields: a yield to a stranger that
 //! computes costs a slice, and a halt lets fewer threads contend for the processors and the lock.
 //!
+//! *Learn.* A thread whose spins were all in vain lately, because the holders of its locks are off
+//! their processors, spins for a moment only, until a spin brings it a lock. (glibc's adaptive
+//! mutexes and Linux's ask the same of the past, and of the holder.)
+//!
 //! *Look ever more rarely.* Each look takes the lock's cache line away from a holder that is about
 //! to write it. So a newcomer pauses for twice as long after each look: it soon finds a lock that
 //! is held for a moment, and leaves a holder alone that takes the lock again and again. The queue
@@ -23,6 +27,10 @@ use crate::spin::Spin;
 const STRICT_PART: u64 = 5;
 /// A newcomer that has not slept yet spins for so many times as long as other waiters.
 const AWAKE_TIMES: u64 = 2;
+/// So many spins in a row can be in vain by chance; each that follows halves the next one.
+const VAIN_BY_CHANCE: u32 = 3;
+/// So many times. The rest is what a hand-over between two running threads takes.
+const HALVINGS: u32 = 5;
 /// The longest pause of a newcomer, in readings of the clock.
 const LONGEST_PAUSE: u32 = 8;
 /// How often a waiter doubles the time after which it looks whether the lock is
@@ -39,11 +47,12 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Of a waiter outside the queue, which has slept or not.
-    pub(super) fn of_newcomer(costs: Costs, has_slept: bool) -> Self {
+    /// Of a waiter outside the queue, which has slept or not, and has spun so often `in_vain`.
+    pub(super) fn of_newcomer(costs: Costs, has_slept: bool, in_vain: u32) -> Self {
         let times = if has_slept { 1 } else { AWAKE_TIMES };
         let most_pauses = costs.pauses_per_look.saturating_mul(LONGEST_PAUSE).max(1);
-        Self { most_pauses, ..Self::new(costs.spin_ns().saturating_mul(times)) }
+        let halvings = in_vain.saturating_sub(VAIN_BY_CHANCE).min(HALVINGS);
+        Self { most_pauses, ..Self::new(costs.spin_ns().saturating_mul(times) >> halvings) }
     }
 
     /// Of a queue head, which can be passed or not.
@@ -68,6 +77,11 @@ impl Pace {
         let pauses = self.pauses;
         self.pauses = pauses.saturating_mul(2).min(self.most_pauses);
         self.spin.pause_times::<P>(pauses)
+    }
+
+    /// Whether it has waited at all.
+    pub(super) fn has_begun(&self) -> bool {
+        self.pauses > 1
     }
 
     /// Whether the last wait read the clock, so that a decision about time is due.
@@ -102,7 +116,7 @@ mod tests {
     fn budgets_follow_the_wake_up_latency_and_are_zero_for_a_waiter_that_should_not_spin() {
         let slow = COSTS.with_wake_ns(4 * COSTS.wake_ns);
         let paces = |costs| {
-            let newcomers = [false, true].map(|slept| Pace::of_newcomer(costs, slept));
+            let newcomers = [false, true].map(|slept| Pace::of_newcomer(costs, slept, 0));
             let heads = [false, true].map(|passed| Pace::of_head(costs, passed));
             [newcomers, heads].map(|paces| paces.map(|pace| pace.budget_ns))
         };
