@@ -9,7 +9,7 @@ use crate::process::{CompareArgs, RunArgs};
 use crate::reference::ReferenceArgs;
 use clap::{Parser, Subcommand};
 
-/// Spin locks that survive a lost CPU: measure them, compare them, put them under any program.
+/// Locks for CPUs that get taken away: see why threads wait, and measure, compare and use locks.
 #[derive(Debug, Parser)]
 #[command(name = "overlock", version, subcommand_required = true)]
 #[command(after_help = "What every counter, column and field means: overlock reference\n\

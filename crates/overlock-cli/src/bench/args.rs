@@ -166,9 +166,10 @@ Worlds (what can run here, and why not: overlock doctor):
   threads     threads of this machine, beside std, parking_lot, pthread and others
   kvm         real vCPUs of /dev/kvm that our scheduler runs, and takes away at any instruction
   sim[:HOST]  virtual time, on a host of any size: dev-kvm, dev-threads, x5570, x7560, power8,
-              e5-2699v3, e5-2620v4, opteron-48, four-sockets, or a file (overlock doctor --calibrate)
-  tcg         a kernel on a bare machine that QEMU emulates; this and the next three need the program
-              overlock-kernels (cargo install --path kernels/command)
+              e5-2699v3, e5-2620v4, opteron-48, four-sockets, or a file that
+              overlock doctor --calibrate wrote
+  tcg         a kernel on a bare machine that QEMU emulates; this world and the next three need
+              the program overlock-kernels (cargo install --path kernels/command)
   kvm-guest   the same kernel as a guest of KVM, that of a Linux which QEMU runs
   xen         the same kernel as a paravirtual guest of Xen
   xen-pvh     the same kernel as a guest of Xen that has virtual hardware
