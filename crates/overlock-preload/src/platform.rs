@@ -126,14 +126,6 @@ unsafe impl Platform for Process {
         Threads::kick(word, cpu);
     }
 
-    fn kick_any(word: *const AtomicU32) -> bool {
-        Threads::kick_any(word)
-    }
-
-    fn kick_every(word: *const AtomicU32) -> bool {
-        Threads::kick_every(word)
-    }
-
     fn kick_any_of(word: *const AtomicU32, classes: u32) -> bool {
         Threads::kick_any_of(word, classes)
     }

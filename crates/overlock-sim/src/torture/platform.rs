@@ -193,14 +193,6 @@ unsafe impl<W: Waiting> Platform for Inject<W> {
         wait::kick(word.addr(), Whom::Number(cpu.index()));
     }
 
-    fn kick_any(word: *const Word<u32>) -> bool {
-        wait::kick(word.addr(), Whom::Any(u32::MAX))
-    }
-
-    fn kick_every(word: *const Word<u32>) -> bool {
-        Self::kick_every_of(word, u32::MAX)
-    }
-
     fn kick_any_of(word: *const Word<u32>, classes: u32) -> bool {
         wait::kick(word.addr(), Whom::Any(classes))
     }

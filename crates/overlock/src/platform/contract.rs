@@ -28,7 +28,7 @@ pub unsafe trait Platform: Sized + 'static {
     /// Where this is `false`, the compiler drops every slow path that waits or kicks.
     const WAITS: bool;
 
-    /// Whether [`kick_any`](Self::kick_any) finds a waiter by the address of the word it waits on.
+    /// Whether [`kick_any_of`](Self::kick_any_of) finds a waiter by the address of the word it waits on.
     /// Locks that halt on their own word then need neither CPU numbers nor the table of waiters.
     const KICKS_BY_ADDRESS: bool = false;
 
@@ -46,6 +46,12 @@ pub unsafe trait Platform: Sized + 'static {
     #[inline(always)]
     fn costs() -> Costs {
         Costs::DEFAULT
+    }
+
+    /// Runs `take`, which takes the lock of a condition variable that has woken this CPU. The
+    /// platform may say meanwhile that this CPU should [not spin](Costs::spins).
+    fn without_spinning(take: impl FnOnce()) {
+        take();
     }
 
     /// Whether waiting is switched on now: the run-time choice that S1 calls `nopvspin`.
@@ -103,19 +109,29 @@ pub unsafe trait Platform: Sized + 'static {
     /// Kicks CPU number `cpu`, which may be waiting on `word`, a word of its own slot (P3, P4).
     fn kick(word: *const Self::Word, cpu: Cpu);
 
-    /// Kicks one CPU that waits on `word`, if any does (P3, P4), and returns whether it has ended
-    /// such a wait; false where that is unknown. Only the address of `word` is used: its memory
-    /// may be gone.
+    /// Kicks one CPU of these classes that waits on `word`, if any does (P3, P4), and returns
+    /// whether it has ended such a wait; false where that is unknown. A platform without classes
+    /// kicks all CPUs. Only the address of `word` is used: its memory may be gone.
     ///
     /// Never called unless [`KICKS_BY_ADDRESS`](Self::KICKS_BY_ADDRESS) holds.
-    fn kick_any(_word: *const Self::Word) -> bool {
+    fn kick_any_of(_word: *const Self::Word, _classes: u32) -> bool {
         false
     }
 
-    /// Kicks all CPUs that wait on `word`. As for [`kick_any`](Self::kick_any), only the address is
-    /// used, and the result says whether one did.
-    fn kick_every(_word: *const Self::Word) -> bool {
+    /// Kicks all CPUs of these classes that wait on `word`; otherwise as
+    /// [`kick_any_of`](Self::kick_any_of).
+    fn kick_every_of(_word: *const Self::Word, _classes: u32) -> bool {
         false
+    }
+
+    /// [`kick_any_of`](Self::kick_any_of) all classes.
+    fn kick_any(word: *const Self::Word) -> bool {
+        Self::kick_any_of(word, u32::MAX)
+    }
+
+    /// [`kick_every_of`](Self::kick_every_of) all classes.
+    fn kick_every(word: *const Self::Word) -> bool {
+        Self::kick_every_of(word, u32::MAX)
     }
 
     /// A number that changes when a process forks, in the child (P13): the CPUs that waited in the
@@ -123,16 +139,6 @@ pub unsafe trait Platform: Sized + 'static {
     #[inline]
     fn generation() -> u32 {
         0
-    }
-
-    /// [`kick_any`](Self::kick_any) of those classes. The default kicks all CPUs.
-    fn kick_any_of(word: *const Self::Word, _classes: u32) -> bool {
-        Self::kick_every(word)
-    }
-
-    /// [`kick_every`](Self::kick_every) of those classes. The default kicks all CPUs.
-    fn kick_every_of(word: *const Self::Word, _classes: u32) -> bool {
-        Self::kick_every(word)
     }
 
     /// A clock in nanoseconds (P9).

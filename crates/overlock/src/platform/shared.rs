@@ -64,7 +64,7 @@ unsafe impl Platform for Shared {
     }
 
     fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) {
-        futex::wait(word, expected, deadline_ns, futex::Scope::Shared);
+        Self::wait_as(word, expected, deadline_ns, u32::MAX);
     }
 
     fn wait_as(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>, classes: u32) {
@@ -72,14 +72,6 @@ unsafe impl Platform for Shared {
     }
 
     fn kick(_word: *const AtomicU32, _cpu: Cpu) {}
-
-    fn kick_any(word: *const AtomicU32) -> bool {
-        futex::wake(word, 1, futex::Scope::Shared)
-    }
-
-    fn kick_every(word: *const AtomicU32) -> bool {
-        futex::wake(word, i32::MAX, futex::Scope::Shared)
-    }
 
     fn kick_any_of(word: *const AtomicU32, classes: u32) -> bool {
         futex::wake_of(word, 1, classes, futex::Scope::Shared)

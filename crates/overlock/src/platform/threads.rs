@@ -13,9 +13,9 @@
 //! | P11 | Restartable sequences, cut off by `membarrier`, where the system has both ([`rseq`]). |
 //! | P13 | The number of forks behind the process, counted by a fork handler ([`registry`]). |
 
-use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering, Ordering::Relaxed};
 
-use super::Platform;
+use super::{Costs, Platform};
 use crate::slot::{Cpu, Slot};
 use crate::waiters::bucket::Bucket;
 pub(super) use rseq::Sequences;
@@ -77,6 +77,19 @@ unsafe impl Platform for Threads {
 
     type Release = Sequences;
 
+    fn costs() -> Costs {
+        let halts =
+            registry::numbered().is_some_and(|cpu| registry::halts_at_once(cpu).load(Relaxed));
+        Costs::DEFAULT.with_spins(!halts)
+    }
+
+    fn without_spinning(take: impl FnOnce()) {
+        let Some(cpu) = Self::cpu() else { return take() };
+        registry::halts_at_once(cpu).store(true, Relaxed);
+        take();
+        registry::halts_at_once(cpu).store(false, Relaxed);
+    }
+
     #[inline(always)]
     fn waits() -> bool {
         WAITING.get()
@@ -106,7 +119,8 @@ unsafe impl Platform for Threads {
 
     #[inline]
     fn in_vain() -> Option<&'static AtomicU32> {
-        registry::in_vain()
+        // A wait that does not spin says nothing of spins.
+        registry::in_vain().filter(|_| Self::costs().spins)
     }
 
     fn waiters() -> &'static [Bucket<AtomicU32>] {
@@ -127,15 +141,7 @@ unsafe impl Platform for Threads {
     }
 
     fn kick(word: *const AtomicU32, _cpu: Cpu) {
-        futex::wake(word, 1, futex::Scope::Private);
-    }
-
-    fn kick_any(word: *const AtomicU32) -> bool {
-        futex::wake(word, 1, futex::Scope::Private)
-    }
-
-    fn kick_every(word: *const AtomicU32) -> bool {
-        futex::wake(word, i32::MAX, futex::Scope::Private)
+        Self::kick_any(word);
     }
 
     fn generation() -> u32 {

@@ -218,8 +218,14 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
         let joined = Joined { condvar: self, group };
         release();
         mem::forget(joined);
+        let is_awake = self.spin(group, gate);
         let notified = self.sleep(group, gate, deadline_ns);
-        take();
+        // Who notifies often holds the lock, and loses its processor to the one that it wakes.
+        if is_awake {
+            take()
+        } else {
+            P::without_spinning(take)
+        };
         notified
     }
 
@@ -234,7 +240,6 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
 
     /// Waits until notified, and returns true; or until the deadline, and then has left its group.
     fn sleep(&self, group: u32, mut seen: Gate, deadline_ns: Option<u64>) -> bool {
-        self.spin(group, seen);
         loop {
             let late = deadline_ns.is_some_and(|at| P::now_ns() >= at);
             if late || self.has_changed(group, seen) {
@@ -257,9 +262,10 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
     }
 
     /// Waits for a change of the group's gate for as long as a halt would cost, if that has paid.
-    fn spin(&self, group: u32, seen: Gate) {
+    /// Returns whether there was one.
+    fn spin(&self, group: u32, seen: Gate) -> bool {
         if !P::WAITS || !P::waits() {
-            return;
+            return false;
         }
         let pace = Pace::new(self.pace.load(Relaxed));
         let next = pace.skipped().unwrap_or_else(|| {
@@ -272,6 +278,7 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
             pace.after(true)
         });
         self.pace.store(next.bits(), Relaxed);
+        self.has_changed(group, seen)
     }
 
     /// Halts while `gate` is as it was seen.

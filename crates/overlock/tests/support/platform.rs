@@ -535,14 +535,6 @@ unsafe impl<const WAITS: bool, const BY_ADDRESS: bool, const CHEAP: bool> Platfo
         }
     }
 
-    fn kick_any(word: *const Word) -> bool {
-        Self::kick_any_of(word, u32::MAX)
-    }
-
-    fn kick_every(word: *const Word) -> bool {
-        Self::kick_every_of(word, u32::MAX)
-    }
-
     fn kick_any_of(word: *const Word, classes: u32) -> bool {
         machine().wake(word, 0..CPUS, classes, 1)
     }

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use overlock::platform::{Native, Shared, Threads};
+use overlock::platform::{Native, Platform, Shared, Threads};
 use overlock::{Mutex, Queued, RawCondvar, RawLock, TestAndSet, ThreadCondvar, ThreadMutex};
 
 use crate::support::child::Child;
@@ -210,6 +210,16 @@ unsafe impl RawLock for Panics {
     fn is_locked(&self) -> bool {
         self.0.is_locked()
     }
+}
+
+/// The CPU that notified it may be about to release the lock, if this one leaves its processor.
+#[test]
+fn a_waiter_that_has_halted_takes_the_lock_without_spinning() {
+    let spins = || Threads::costs().spins;
+    let deadline = Some(Threads::now_ns() + 20_000_000);
+    let condvar = RawCondvar::<Threads>::new();
+    assert!(!condvar.wait_between(deadline, || assert!(spins()), || assert!(!spins())));
+    assert!(spins());
 }
 
 #[test]

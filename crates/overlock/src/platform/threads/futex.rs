@@ -8,10 +8,6 @@ use core::sync::atomic::AtomicU32;
 
 use super::syscall::syscall;
 
-/// The bits of all classes of waiters: `FUTEX_BITSET_MATCH_ANY`, which libc's crate does not have
-/// for Android.
-const ALL: u32 = u32::MAX;
-
 /// Which threads can meet at the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
@@ -50,13 +46,8 @@ impl Time {
     }
 }
 
-/// Sleeps while `word` holds `expected`, until woken or until `CLOCK_MONOTONIC` reaches
-/// `deadline_ns`. May return early.
-pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>, scope: Scope) {
-    wait_as(word, expected, deadline_ns, ALL, scope);
-}
-
-/// [`wait`] as one of those classes of waiters.
+/// Sleeps while `word` holds `expected`, as one of those classes of waiters, until woken or until
+/// `CLOCK_MONOTONIC` reaches `deadline_ns`. May return early.
 pub(crate) fn wait_as(
     word: &AtomicU32,
     expected: u32,
@@ -85,13 +76,8 @@ pub(crate) fn wait_as(
     }
 }
 
-/// Wakes up to `most` threads that sleep at this address, and returns whether one did. Only the
-/// address is used: the memory may be gone.
-pub(crate) fn wake(word: *const AtomicU32, most: i32, scope: Scope) -> bool {
-    wake_of(word, most, ALL, scope)
-}
-
-/// [`wake`] of those classes of waiters.
+/// Wakes up to `most` threads of those classes that sleep at this address, and returns whether one
+/// did. Only the address is used: the memory may be gone.
 pub(crate) fn wake_of(word: *const AtomicU32, most: i32, classes: u32, scope: Scope) -> bool {
     let operation = libc::FUTEX_WAKE_BITSET | scope.flag();
     let word = word.expose_provenance();

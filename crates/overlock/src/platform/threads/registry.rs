@@ -54,6 +54,19 @@ pub(super) fn slot(cpu: Cpu) -> &'static Slot<AtomicU32> {
     &SLOTS[cpu.index()]
 }
 
+/// Whether a thread halts without spinning: a condition variable has just woken it. Only the thread
+/// itself writes that.
+pub(super) fn halts_at_once(cpu: Cpu) -> &'static AtomicBool {
+    static HALTS: [AtomicBool; MAX_CPUS] = [const { AtomicBool::new(false) }; MAX_CPUS];
+    &HALTS[cpu.index()]
+}
+
+/// This thread's number, if it has one.
+#[inline]
+pub(super) fn numbered() -> Option<Cpu> {
+    known_key().and_then(number)
+}
+
 /// This thread's number. Takes one if the thread has none yet; `None` if all are taken.
 #[inline]
 pub(super) fn current() -> Option<Cpu> {
@@ -61,7 +74,6 @@ pub(super) fn current() -> Option<Cpu> {
     number(key).or_else(|| take(key))
 }
 
-/// This thread's number, if it has one.
 #[inline]
 fn number(key: libc::pthread_key_t) -> Option<Cpu> {
     // SAFETY: `key` is a live key; libc reads plain memory of the thread.
@@ -72,7 +84,7 @@ fn number(key: libc::pthread_key_t) -> Option<Cpu> {
 /// have a number.
 #[inline]
 pub(super) fn in_vain() -> Option<&'static AtomicU32> {
-    Some(slot(number(known_key()?)?).in_vain())
+    Some(slot(numbered()?).in_vain())
 }
 
 #[cold]
@@ -144,7 +156,7 @@ extern "C" fn child_forked() {
 }
 
 fn mend() {
-    let own = known_key().and_then(number).map(Cpu::index);
+    let own = numbered().map(Cpu::index);
     // Usually many threads wait for few locks. This looks each lock up once, unless they alternate.
     let last = Cell::new((0, false));
     let is_ours = |lock: *const ()| {

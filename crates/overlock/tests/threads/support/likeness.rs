@@ -205,10 +205,10 @@ unsafe impl Platform for AddressAlone {
     fn kick(_: *const AtomicU32, _: Cpu) {
         panic!("a kick by number");
     }
-    fn kick_any(word: *const AtomicU32) -> bool {
+    fn kick_any_of(word: *const AtomicU32, _: u32) -> bool {
         Threads::kick_any(word)
     }
-    fn kick_every(word: *const AtomicU32) -> bool {
+    fn kick_every_of(word: *const AtomicU32, _: u32) -> bool {
         Threads::kick_every(word)
     }
     fn now_ns() -> u64 {
