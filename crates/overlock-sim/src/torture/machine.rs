@@ -79,6 +79,8 @@ pub(crate) struct Op {
     /// Whether it has joined the lock's queue.
     pub(crate) joined: bool,
     pub(crate) kicks: u64,
+    /// Whether it is a release in favour of the queue head.
+    pub(crate) is_fair: bool,
     /// Kicks made before it joined the queue.
     pub(crate) kicks_as_newcomer: u64,
     /// Whether it is a wait for a notification that ends by a panic once it has released its lock.

@@ -47,6 +47,7 @@ impl TorturedMachine {
             takes,
             joined: false,
             kicks: 0,
+            is_fair: false,
             kicks_as_newcomer: 0,
             cancelled: false,
         });
@@ -104,8 +105,9 @@ impl TorturedMachine {
 
     /// The current CPU begins to release a lock, and stops counting as one of its users: from here
     /// on the lock may be freed as soon as another CPU has had it.
-    /// A reader does not free it: others may still be in their releases.
-    pub(crate) fn begin_unlock(&mut self, lock: usize, hold: Hold) {
+    /// A reader does not free it: others may still be in their releases. Returns whether the release
+    /// favours the queue head.
+    pub(crate) fn begin_unlock(&mut self, lock: usize, hold: Hold) -> bool {
         self.stops_holding(lock, hold);
         let model = &mut self.locks[lock];
         model.users -= 1;
@@ -114,6 +116,9 @@ impl TorturedMachine {
             model.closing = Some(self.core.current as usize);
         }
         self.begin(lock, None, None, hold);
+        let is_fair = self.rng.one_in(self.world.fair_one_in);
+        self.me().ops.last_mut().expect("it has begun").is_fair = is_fair;
+        is_fair
     }
 
     pub(crate) fn end_unlock(&mut self) {

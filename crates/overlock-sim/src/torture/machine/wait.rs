@@ -130,6 +130,7 @@ impl TorturedMachine {
         let exact = kind.promise.layout != Layout::Ticket || self.world.buckets >= 64;
         // Others kick all CPUs that wait for a change, or the next of several.
         let exact = exact && kind.role == Role::Lock;
+        let is_fair = op.is_fair;
         let (whose, kicks) = if op.is_newcomer(kind.promise.layout) {
             ("newcomer", &mut op.kicks_as_newcomer)
         } else {
@@ -140,7 +141,7 @@ impl TorturedMachine {
         // A release of the hybrid lock wakes the queue head and a waiter outside the queue, and a
         // fair one has woken a waiter to hand over to.
         let more = kind.promise.layout == Layout::Queue && kind.promise.passes_awake.is_none();
-        let most = if more { 3 } else { 1 };
+        let most = if more { 2 + u64::from(is_fair) } else { 1 };
         if kicks > most + meanwhile && exact {
             let text = format!(
                 "one {whose} has kicked {kicks} times, with {meanwhile} acquisitions meanwhile"

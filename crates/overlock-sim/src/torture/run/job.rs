@@ -66,8 +66,8 @@ pub(super) fn acquire(job: Job) -> bool {
 
 pub(super) fn release(lock: usize, hold: Hold) {
     let (verbs, fair) = with(|m| {
-        m.begin_unlock(lock, hold);
-        (m.locks[lock].verbs, m.rng.one_in(m.world.fair_one_in))
+        let fair = m.begin_unlock(lock, hold);
+        (m.locks[lock].verbs, fair)
     });
     if fair {
         verbs.unlock_fair(hold);

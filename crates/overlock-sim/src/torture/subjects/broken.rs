@@ -36,7 +36,8 @@ pub(super) static SUBJECTS: &[Subject] = &[
     known_bad::<Starving>("broken-strict-order", &[Oracle::Bypass], STRICT),
     known_bad::<Unheeded>("broken-declaration", &[Oracle::Bypass], DISABLING),
     known_bad::<LateLook>("broken-touch-after-release", &[Oracle::Freed], BARE),
-    known_bad::<Stampede>("broken-stampede", &[Oracle::Kicks], BARE),
+    known_bad::<Stampede<2>>("broken-stampede", &[Oracle::Kicks], BARE),
+    known_bad::<Stampede<3>>("broken-third-kick", &[Oracle::Kicks], BOUNDED),
     known_bad::<Hasty>("broken-early-timeout", &[Oracle::Deadline], BARE),
     known_bad::<Deaf>("broken-late-timeout", &[Oracle::Deadline], BARE),
     known_bad::<Untidy>("broken-residue", &[Oracle::Residue], UNFAIR),
@@ -252,12 +253,13 @@ impl Mistake for LateLook {
 }
 
 /// Kicks more CPUs than necessary.
-struct Stampede;
-impl Mistake for Stampede {
+struct Stampede<const KICKS: usize>;
+impl<const KICKS: usize> Mistake for Stampede<KICKS> {
     fn unlock(words: &Words) {
         words.release();
-        Here::kick_any(&raw const words.lock);
-        Here::kick_any(&raw const words.lock);
+        for _ in 0..KICKS {
+            Here::kick_any(&raw const words.lock);
+        }
     }
 }
 
