@@ -47,7 +47,7 @@ fn filled(text: &str, kept: &[Kept]) -> Result<String> {
     for (name, table) in [
         ("commands", commands(kept)),
         ("random points", points(kept)),
-        ("programs", programs(kept, &["hybrid", "queued", "test-and-set", "none"])),
+        ("programs", programs(kept, &["hybrid", "none"])),
         ("readers", tasks(kept, "rwlock", "read-")),
         ("conditions", tasks(kept, "hybrid", "")),
         ("trust", trust::trust(kept)),

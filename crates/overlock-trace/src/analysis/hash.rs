@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Maps by numbers of threads, addresses of words and the like, which each record asks several of:
 //! the standard library's hash takes a third of the reader's time.
 
