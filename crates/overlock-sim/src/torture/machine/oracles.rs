@@ -104,8 +104,8 @@ impl TorturedMachine {
     }
 
     /// The current CPU begins to release a lock, and stops counting as one of its users: from here
-    /// on the lock may be freed as soon as another CPU has had it. A reader does not free it: others
-    /// may still be in their releases. Returns whether the release favours the queue head.
+    /// on the lock may be freed as soon as another CPU has had it. A reader does not free it:
+    /// others may still be in their releases. Returns whether the release favours the queue head.
     pub(crate) fn begin_unlock(&mut self, lock: usize, hold: Hold) -> bool {
         self.stops_holding(lock, hold);
         let model = &mut self.locks[lock];
