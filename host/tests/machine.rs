@@ -79,10 +79,8 @@ fn the_scheduler_decides_as_the_oracle_and_ends_well_however_it_ends() {
     // is extended at a tick. Where the emulator's own processors are taken away, ticks are late,
     // and a slice may be found over between two.
     let (extended, without) = (holders("extended").0, holders("not-extended").0);
-    println!("holders that were taken: {extended} with an extension, {without} without");
     assert!(2 * extended < without, "{extended} with an extension, {without} without");
     let (early, late) = holders("longer-than-extended");
-    println!("with an extension that is too short: {early} early, {late} late");
     assert!(late > early, "an extension of 10 ms has an end: {early}, {late}");
 }
 
