@@ -13,13 +13,16 @@ pub(crate) struct Spin {
     left_ns: u64,
     since_ns: Option<u64>,
     pauses: u32,
+    /// [`Costs::pauses_per_look`](crate::platform::Costs), once it has been asked for: a platform
+    /// may have to look the costs of a thread up. 0 before.
+    per_look: u32,
 }
 
 impl Spin {
     /// A loop that can run for `budget_ns` nanoseconds from its first reading of the clock.
     #[inline]
     pub(crate) const fn new(budget_ns: u64) -> Self {
-        Self { left_ns: budget_ns, since_ns: None, pauses: 0 }
+        Self { left_ns: budget_ns, since_ns: None, pauses: 0, per_look: 0 }
     }
 
     /// Pauses once. Returns false when the budget is spent, which never happens on a platform that
@@ -36,7 +39,10 @@ impl Spin {
             P::relax();
         }
         self.pauses += n;
-        if self.pauses < P::costs().pauses_per_look {
+        if self.per_look == 0 {
+            self.per_look = P::costs().pauses_per_look.max(1);
+        }
+        if self.pauses < self.per_look {
             return true;
         }
         self.pauses = 0;
