@@ -132,8 +132,8 @@ fn take_in_hand<A: Atomic<u32>>(
         if ![given_up, in_hand, due].contains(&seen) {
             return false;
         }
-        // ORDERING: Acquire, for the node. Release → the Acquire of the CPU that looks again: it
-        // sees the ticket served.
+        // ORDERING: Acquire, for the node. Release, with the Acquire of the CPU that looks again,
+        // which then sees the ticket served.
         if state.compare_exchange(seen, to, AcqRel).is_ok() {
             if to == due {
                 return false;
@@ -142,10 +142,10 @@ fn take_in_hand<A: Atomic<u32>>(
         }
     }
     while !is_served() {
-        // ORDERING: Release → the Acquire of the next CPU that takes it in hand.
+        // ORDERING: Release, with the Acquire of the next CPU that takes it in hand.
         let is_back = state.compare_exchange(in_hand, given_up, Release).is_ok();
-        // ORDERING: Acquire ← the Release of the CPU that found it in hand. None has where a signal
-        // handler forked here: the child's copy of the node is free.
+        // ORDERING: Acquire, with the Release of the CPU that found it in hand. There is no such
+        // CPU where a signal handler forked here: the child's copy of the node is free.
         if is_back || state.compare_exchange(due, in_hand, Acquire).is_err() {
             return false;
         }
