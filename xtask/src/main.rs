@@ -36,8 +36,8 @@ cargo xtask COMMAND
   reference  make the tables of columns in crates/overlock-cli/reference.md from the columns
   results FILE...  fill the tables of README.md, docs/results.md, docs/family.md and
            docs/simulator.md from files that `bench` and `compare` wrote with --out
-  parking-lot  run the tests of parking_lot, and of std's locks, with
-           our crate under its name; fetches them, and skips visibly where it can't
+  parking-lot  run the tests of parking_lot with our crate under its name; fetches them, and skips
+           visibly where it can't
   spin     the same for spin
   suites [CRATE]...  run the tests of crates over parking_lot and spin, as they are and with Overlock's
            locks put there by compat/patch, and fill the table of docs/suites.md

@@ -1,8 +1,7 @@
 //! `cargo xtask parking-lot`: does `overlock-parking-lot` stand in for `parking_lot`?
 //!
 //! It fetches `parking_lot` from the registry, and runs its own tests on ours. Nothing of them
-//! stays in the repository. They lie in its source files, and are taken from there; those of std,
-//! from a package of Debian, run on a module of its shape ([`STD_SHAPE`]).
+//! stays in the repository. They lie in its source files, and are taken from there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,9 +13,6 @@ use crate::{root, target};
 
 /// What is fetched: the version of `parking_lot` whose tests run.
 const FETCHED: &str = "parking_lot = \"=0.12.5\"\n";
-
-/// The shape of `std::sync` around `overlock-parking-lot`'s types.
-const STD_SHAPE: &str = include_str!("parking_lot/std_shape.rs");
 
 /// What the tests of `parking_lot` need beside it.
 const NEEDED: &str = r#"bincode = "1.3"
@@ -48,8 +44,7 @@ const PRIVATE: [(&str, &str); 2] = [
 pub(crate) fn check() -> Result<bool> {
     let folder = target()?.join("parking-lot");
     let Some(vendor) = fetch(&folder, FETCHED)? else { return Ok(true) };
-    let sound = parking_lots(&vendor.join("parking_lot-0.12.5"), &folder.join("theirs"))?;
-    Ok(stds(&folder)? && sound)
+    parking_lots(&vendor.join("parking_lot-0.12.5"), &folder.join("theirs"))
 }
 
 /// Fetches these dependencies, and returns where it is; or says why that can't be done.
@@ -82,36 +77,6 @@ fn parking_lots(from: &Path, to: &Path) -> Result<bool> {
         fs::copy(test.path(), to.join("tests").join(test.file_name()))?;
     }
     tests(to, &[])
-}
-
-/// Runs std's tests of `Mutex`, `RwLock` and `Condvar`.
-fn stds(folder: &Path) -> Result<bool> {
-    let (from, to) = (folder.join("rust-src"), folder.join("stds"));
-    let Some(sync) = std_sources(&from)? else {
-        println!("skipped: std's tests: apt-get can't fetch rust-src here");
-        return Ok(true);
-    };
-    package(&to, &format!("parking_lot = {{ {} }}\nrand = \"0.8\"\n", ours(NAME)))?;
-    let mut lib = STD_SHAPE.to_owned();
-    for file in ["mutex", "rwlock", "condvar"] {
-        fs::copy(sync.join(file).join("tests.rs"), to.join("src").join(file).with_extension("rs"))?;
-        lib += &format!("#[cfg(test)]\nmod {file};\n");
-    }
-    fs::write(to.join("src/lib.rs"), lib)?;
-    tests(&to, &[])
-}
-
-/// Fetches std's sources, and returns where those of its locks are, if that can be done.
-fn std_sources(to: &Path) -> Result<Option<PathBuf>> {
-    let _ = fs::remove_dir_all(to);
-    fs::create_dir_all(to)?;
-    let fetched = ["apt-get download -q rust-src", "dpkg -x rust-src_*.deb ."];
-    let fetch = Command::new("sh").arg("-c").arg(fetched.join(" && ")).current_dir(to).status()?;
-    if !fetch.success() {
-        return Ok(None);
-    }
-    let release = fs::read_dir(to.join("usr/src"))?.next().context("rust-src is empty")??;
-    Ok(Some(release.path().join("library/std/src/sync")))
 }
 
 /// One of our crates, as a dependency by another name.

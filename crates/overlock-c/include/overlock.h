@@ -18,13 +18,11 @@
  * | ol_ticket_t       | first come, first served, strictly            | no    | strict order           |
  * | ol_test_and_set_t | any thread that comes at the right moment     | yes   | a baseline             |
  * | ol_shared_t       | any thread that comes at the right moment     | yes   | several processes      |
- * | ol_robust_t       | any thread that comes at the right moment     | yes   | several processes, of  |
- * |                   |                                               |       | which any may die      |
  *
  * ol_rwlock_t is for many readers or one writer, ol_cond_t to wait for a condition under an ol_mutex_t. They
  * are 4 and 8 bytes, and otherwise like the locks.
  *
- * Each lock but ol_robust_t is 4 bytes, and zero bytes are an unlocked lock: static memory, calloc and
+ * Each lock is 4 bytes, and zero bytes are an unlocked lock: static memory, calloc and
  * fresh mappings need no initialiser. No lock needs destruction.
  *
  * Rules:
@@ -33,11 +31,10 @@
  *     ("unlock_of_free") and reports it once. With OVERLOCK_CHECK=1 in the environment it reports each
  *     place, up to 16 times. A debugger can stop at ol_unlock_of_free.
  *   - A lock must not move while a thread uses it. The last thread to take it can free its memory: a
- *     release touches the lock once, and uses only its address afterwards. (Not that of an ol_robust_t.)
- *   - ol_shared_t and ol_robust_t work between processes that map the same memory; the others within one
- *     process. ol_shared_t is not robust: if a process dies with the lock, or while it waits, the lock stays
- *     taken or other waiters may sleep on (a timed acquisition notices). With ol_robust_t, the next thread
- *     is told that the holder has died.
+ *     release touches the lock once, and uses only its address afterwards.
+ *   - ol_shared_t works between processes that map the same memory; the others within one process. It is
+ *     not robust: if a process dies with the lock, or while it waits, the lock stays taken or other waiters
+ *     may sleep on (a timed acquisition notices).
  *   - After fork, the child can use every lock that no other thread held at that moment.
  *   - A signal handler must not take locks, and must return to a wait that it has interrupted: neither by
  *     siglongjmp nor by pthread_exit may it leave the wait.
@@ -557,52 +554,6 @@ OL_INLINE void ol_cond_signal(ol_cond_t *cond) { ol_cond_wake_one(cond); }
 
 /* Wakes all threads that wait. */
 OL_INLINE void ol_cond_broadcast(ol_cond_t *cond) { ol_cond_wake_all(cond); }
-
-/* ---- A mutex that outlives its holder -------------------------------------------------------------
- *
- * For memory that several processes map. If a thread ends while it holds the mutex, however that comes, and
- * its process with it or not, the next thread that takes it is told so by EOWNERDEAD, and has the mutex:
- * it repairs what the mutex protects, calls ol_robust_consistent, and goes on. If it releases the mutex
- * without that, every acquisition fails with ENOTRECOVERABLE, those under way too, until
- * ol_robust_init makes the mutex anew.
- *
- * Inside is libc's robust mutex (PTHREAD_MUTEX_ROBUST), because the kernel takes the list of what a thread
- * holds from libc alone (glibc 2.30 or later). Before a thread sleeps for it, it spins for some microseconds; it
- * looks again four times a second, for a process may be killed at the moment when it is to wake others. Nothing here
- * is inline.
- *
- * The processes are of one PID namespace, so not of two containers: the kernel knows a holder by the number of its
- * thread, and the death of a waiter of the same number takes the mutex from a living holder. The memory gets no
- * other use while a thread is inside of a function of the mutex, its release included: if that thread is killed, the
- * kernel looks into the memory. A forked child holds none of its parent's mutexes.
- */
-
-typedef struct { uint64_t detail[7]; } ol_robust_t;
-
-/* Makes the mutex, once, before other threads and processes see it. Returns 0, or an error number of
- * pthread_mutex_init. */
-OL_CHECKED OL_DETAIL_CALLED int ol_robust_init(ol_robust_t *lock);
-
-/* Returns 0 or EOWNERDEAD, and the caller has the mutex; or ENOTRECOVERABLE. */
-OL_CHECKED OL_DETAIL_CALLED int ol_robust_lock(ol_robust_t *lock);
-
-/* The same, or returns EBUSY where it would have to wait. */
-OL_CHECKED OL_DETAIL_CALLED int ol_robust_trylock(ol_robust_t *lock);
-
-/* The same, or returns ETIMEDOUT if CLOCK_MONOTONIC has reached `at` first, or EINVAL if it would have to wait
- * and `at` is NULL or its nanoseconds are not below a second. */
-OL_DETAIL_CALLED int ol_robust_take_until(ol_robust_t *lock, int64_t s, int64_t ns);
-OL_INLINE OL_CHECKED int ol_robust_timedlock(ol_robust_t *lock, const struct timespec *at)
-{
-    return ol_robust_take_until(lock, ol_detail_s(at), ol_detail_ns(at));
-}
-
-/* After EOWNERDEAD, by the holder: what the mutex protects is in order again. Returns 0, or EINVAL if no holder
- * has died. */
-OL_DETAIL_CALLED int ol_robust_consistent(ol_robust_t *lock);
-
-/* Releases the mutex, which the caller holds. */
-OL_DETAIL_CALLED void ol_robust_unlock(ol_robust_t *lock);
 
 #ifdef __cplusplus
 } /* extern "C" */

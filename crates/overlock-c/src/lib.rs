@@ -17,7 +17,6 @@ mod deadline;
 #[cfg(not(feature = "std"))]
 mod freestanding;
 mod misuse;
-mod robust;
 mod waits;
 
 use core::ffi::{CStr, c_char, c_int};
@@ -29,7 +28,6 @@ use overlock::{RawLock, RawTimedLock};
 
 pub use counters::{CLocks, ol_counter, ol_counter_name};
 pub use misuse::ol_unlock_of_free;
-pub use robust::*;
 pub use waits::*;
 
 /// The locks of the header, which their functions take by address.

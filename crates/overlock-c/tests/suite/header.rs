@@ -5,7 +5,7 @@ use std::fs;
 
 use overlock::RawLock;
 use overlock::abi::SlowPath;
-use overlock_c::{Hybrid, Queued, Robust, SharedLock, TestAndSet, Ticket};
+use overlock_c::{Hybrid, Queued, SharedLock, TestAndSet, Ticket};
 
 use crate::support::{C, CXX, Compiler};
 
@@ -61,7 +61,6 @@ fn constants_and_layouts_are_those_of_the_library() {
         + &assertions::<Hybrid>("mutex")
         + &assertions::<SharedLock>("shared")
         + &format!("SAME(OL_DETAIL_WAKES, {}u);\n", overlock::abi::QUEUE_WAKES)
-        + &format!("SAME(sizeof(ol_robust_t), {}u);\n", size_of::<Robust>())
         + &version();
     for compiler in C.compilers().into_iter().chain(CXX.compilers()) {
         assert!(agrees(compiler, &all), "{compiler:?} does not find this true:\n{all}");

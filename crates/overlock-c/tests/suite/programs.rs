@@ -34,7 +34,6 @@ work! {
     deadlines_are_on_the_programs_clock: C, "tests/c/clocks.c";
     no_thread_halts_when_waiting_is_off: C, "tests/c/spins.c";
     processes_share_a_lock_in_mapped_memory: C, "tests/c/shared.c";
-    processes_share_a_mutex_whose_holders_die: C, "tests/c/robust.c";
     the_standard_library_s_guards_take_the_cpp_classes: CXX, "tests/c/locks.cpp";
     a_lock_that_is_unlocked_while_it_is_free_stays_free: C, "tests/c/free.c";
 }
@@ -286,17 +285,6 @@ fn a_thread_outlives_a_library_that_contains_the_locks() {
 fn a_library_that_leaves_its_key_behind_is_noticed() {
     let out = outlives(C.compilers()[0], &["-Wl,--wrap=pthread_key_delete"]);
     assert_eq!(out.status.signal(), Some(libc::SIGSEGV), "{out:?}");
-}
-
-#[test]
-fn a_death_that_is_not_reported_is_noticed() {
-    let folder = tempfile::tempdir().expect("a folder for the program");
-    let source = support::package().join("tests/c/robust.c");
-    let library = support::static_library();
-    let program = C.compilers()[0].program(&source, &library, &["-DBROKEN"], folder.path());
-    let out = support::run_faulty(&Command::new(program));
-    // It is told of no death, or waits for a dead holder until `timeout` ends it.
-    assert!(matches!(out.status.code(), Some(1 | 124)), "{out:?}");
 }
 
 fn rust_half() -> PathBuf {
