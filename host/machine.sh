@@ -61,7 +61,7 @@ I
 chmod +x "$root/r/init"
 (cd "$root/r" && find . | cpio -o -H newc 2>/dev/null | gzip -1) >"$root/initrd"
 boot() {
-  timeout "${LIMIT:-300}" qemu-system-x86_64 -display none -nodefaults -no-reboot -accel tcg,thread=multi \
+  timeout "${LIMIT:-600}" qemu-system-x86_64 -display none -nodefaults -no-reboot -accel tcg,thread=multi \
     -cpu EPYC,+svm,-monitor -smp "${CPUS:-2}" -m 1500 -kernel "$cache/vmlinuz" -initrd "$root/initrd" \
     -append "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check nowatchdog setcpuid=pausefilter,pfthreshold \
 rcupdate.rcu_cpu_stall_suppress=1" \

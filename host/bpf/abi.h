@@ -20,7 +20,7 @@ struct page {
 };
 
 enum policy { POLICY_NONE, POLICY_YIELD, POLICY_SKIP_SPINNERS, POLICY_SPIN_COUNT, POLICY_LOAD_GATE, POLICY_IPI_FIRST,
-	      POLICY_PV_HINT };
+	      POLICY_PV_HINT, POLICY_LINUX, POLICY_LINUX_IPI };
 
 enum kind { EVENT_RUNS, EVENT_WORKED, EVENT_IPI, EVENT_SPIN, EVENT_NOTHING };
 
@@ -37,7 +37,7 @@ enum missed { POLICY_NEVER, POLICY_UNDIRECTED, NO_CANDIDATE, NOT_OVERCOMMITTED, 
 /* One event of a group. A spin says what the policy saw, and what it answered. */
 struct event {
 	u64 number, at;
-	u64 running, halted, spinning, ahead, used; /* sets of slots */
+	u64 running, halted, spinning, ahead, used, in_user; /* sets of slots */
 	u32 group;
 	u8 kind, slot, other, verdict, why, slots, pcpus, holder; /* holder, next: slots plus one */
 	u8 next[4];
@@ -55,7 +55,7 @@ struct settings {
 	u32 policy, cap;
 	u32 has_page, tells;
 	u32 stalls; /* for a test: threads wait for ever, and the kernel's watchdog ends the scheduler */
-	u32 reserved;
+	u32 modes;  /* the policy asks who was in user mode, and KVM is there to tell */
 };
 
 /* Why the kernel ended it; the kind is 0 while it runs. */

@@ -26,6 +26,7 @@ typedef __s64 s64;
 
 struct sched_ext_entity {
 	u64 slice;
+	u32 flags;
 };
 
 struct task_struct {
@@ -43,8 +44,14 @@ struct scx_exit_info {
 	char *msg;
 };
 
+struct kvm_vcpu_arch {
+	bool preempted_in_kernel;
+};
+
 struct kvm_vcpu {
 	s32 vcpu_id;
+	bool preempted;
+	struct kvm_vcpu_arch arch;
 };
 
 #pragma clang attribute pop
@@ -80,6 +87,7 @@ struct bpf_iter_scx_dsq {
 #define SCX_OPS_SWITCH_PARTIAL (1ULL << 3)
 #define SCX_DSQ_LOCAL ((1ULL << 63) | 2)
 #define SCX_DEQ_SLEEP 1ULL
+#define SCX_TASK_QUEUED 1
 
 KSYM s32 scx_bpf_create_dsq(u64 dsq, s32 node);
 KSYM s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev, u64 flags, bool *is_idle);
@@ -103,4 +111,5 @@ static void (*const spin_unlock)(struct bpf_spin_lock *lock) = (void *)BPF_FUNC_
 static void *(*const task_storage)(void *map, struct task_struct *task, void *value, u64 flags) =
 	(void *)BPF_FUNC_task_storage_get;
 static struct task_struct *(*const current_task)(void) = (void *)BPF_FUNC_get_current_task_btf;
+static long (*const read_kernel)(void *to, u32 size, const void *from) = (void *)BPF_FUNC_probe_read_kernel;
 static long (*const read_string)(void *to, u32 size, const void *from) = (void *)BPF_FUNC_probe_read_kernel_str;

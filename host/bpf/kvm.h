@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
-/* What KVM's tracepoints tell: the numbers of vCPUs, their requests, and who interrupts whom. */
+/* What KVM tells: the numbers of vCPUs, their requests, who interrupts whom, and who was in user mode. */
 #pragma once
 
 /* The number of a vCPU, by which others interrupt it. What it asked for on its last exit is done. */
@@ -18,6 +18,7 @@ int vcpu_enters(u64 *ctx)
 	u32 number = vcpu->vcpu_id;
 	if (number < SLOTS)
 		group->vcpus[number] = place->slot + 1;
+	group->machines[place->slot & 63] = (u64)vcpu;
 	place->is_vcpu = 1;
 	return 0;
 }
@@ -53,4 +54,38 @@ int vcpu_interrupts(u64 *ctx)
 	spin_unlock(&group->lock);
 	tell(place->group, event, at, EVENT_IPI, from, to, 0);
 	return 0;
+}
+
+/* A pause-loop exit, before KVM looks for its own guess: whether the spinner is in the guest's kernel. */
+SEC("?fentry/kvm_vcpu_on_spin")
+int vcpu_spins(u64 *ctx)
+{
+	struct place *place = place_of(current_task());
+
+	if (place)
+		place->in_user = !(ctx[1] & 1);
+	return 0;
+}
+
+/*
+ * The slots whose vCPU was preempted in user mode: KVM's own test. It notes the mode only of a vCPU that loses its
+ * processor. The vCPU may be gone; then this is what else is in its memory, and a hint.
+ */
+__attribute__((noinline)) u64 users_of(u32 key)
+{
+	struct group *group = map_lookup(&groups, &key);
+	u64 users = 0;
+
+	if (!group)
+		return 0;
+	for (u32 n = 0; n < SLOTS; n++) {
+		struct kvm_vcpu *vcpu = (void *)group->machines[n];
+		u8 preempted = 0, in_kernel = 1;
+		if (!vcpu)
+			continue;
+		read_kernel(&preempted, 1, &vcpu->preempted);
+		read_kernel(&in_kernel, 1, &vcpu->arch.preempted_in_kernel);
+		users |= (preempted & (in_kernel ^ 1) & 1ULL) << n;
+	}
+	return users;
 }

@@ -19,7 +19,7 @@ void overlock_play(struct group *group, struct event *event, u32 policy, u32 cap
 {
 	struct spin spin = {
 		.at = event->at, .running = event->running, .halted = event->halted, .ahead = event->ahead,
-		.spinning = event->spinning, .slots = event->slots, .pcpus = event->pcpus, .slot = event->slot,
+		.spinning = event->spinning, .in_user = event->in_user, .slots = event->slots, .pcpus = event->pcpus, .slot = event->slot,
 		.holder = event->holder, .all = below(event->slots),
 	};
 

@@ -65,10 +65,27 @@ INLINE bool take(u32 thread)
 	return moved;
 }
 
+/* A holder whose slice is over keeps its processor until it releases, for one extension at most. */
+INLINE bool extend(struct task_struct *p, struct place *place)
+{
+	if (!settings.has_page || !settings.grace_ns || place->graced)
+		return 0;
+	struct record *record = record_of(p, place);
+	if (!record || !record->holds)
+		return 0;
+	place->graced = 1;
+	record->granted = 1;
+	set_slice(p, settings.grace_ns);
+	add(&tally.extended, 1);
+	return 1;
+}
+
 SEC("struct_ops/dispatch")
 int dispatch(u64 *ctx)
 {
 	u32 cpu = ctx[0];
+	struct task_struct *prev = (void *)ctx[1]; /* it could go on, but its slice is over */
+	struct place *place = prev && prev->scx.flags & SCX_TASK_QUEUED ? place_of(prev) : 0;
 	u32 *chosen = map_lookup(&next, &cpu);
 
 	if (chosen && *chosen) {
@@ -80,26 +97,23 @@ int dispatch(u64 *ctx)
 		}
 		add(&tally.gone, 1);
 	}
-	scx_bpf_dsq_move_to_local(QUEUE);
+	/* The slice may have been found over between two ticks. */
+	if (place && extend(prev, place))
+		return 0;
+	/* If nobody waits, it gets another slice. */
+	if (!scx_bpf_dsq_move_to_local(QUEUE) && place)
+		place->graced = 0;
 	return 0;
 }
 
-/* A holder whose slice is over keeps its processor until it releases, for one extension at most. */
 SEC("struct_ops/tick")
 int tick(u64 *ctx)
 {
 	struct task_struct *p = (void *)ctx[0];
 	struct place *place = place_of(p);
 
-	if (!place || !settings.has_page || !settings.grace_ns || p->scx.slice || place->graced)
-		return 0;
-	struct record *record = record_of(p, place);
-	if (!record || !record->holds)
-		return 0;
-	place->graced = 1;
-	record->granted = 1;
-	set_slice(p, settings.grace_ns);
-	add(&tally.extended, 1);
+	if (place && !p->scx.slice)
+		extend(p, place);
 	return 0;
 }
 
@@ -214,8 +228,12 @@ bool yield(u64 *ctx)
 	u32 *chosen = map_lookup(&next, &cpu);
 	if (!chosen)
 		return 0;
+	u32 in_user = place->in_user;
+	place->in_user = 0;
+	/* Who yields wants no extension. */
 	if (to && place->requests) {
 		place->requests = 0;
+		place->graced = 1;
 		*chosen = to->pid;
 		set_slice(from, 0);
 		return 1;
@@ -229,6 +247,8 @@ bool yield(u64 *ctx)
 	spin.at = now_ns();
 	spin.slot = place->slot & 63;
 	spin.pcpus = scx_bpf_nr_cpu_ids();
+	if (settings.modes)
+		spin.in_user = (users_of(place->group) & ~bit(spin.slot)) | (u64)(in_user & 1) << spin.slot;
 	if (!spin.pcpus)
 		return 0;
 	spin_lock(&group->lock);
@@ -253,6 +273,7 @@ bool yield(u64 *ctx)
 	}
 	*chosen = thread;
 	place->spun = 1;
+	place->graced = 1;
 	set_slice(from, 0);
 	return 1;
 }
@@ -294,6 +315,7 @@ int enable(u64 *ctx)
 			group->halted = sleeps ? group->halted | bit(slot) : group->halted & ~bit(slot);
 			group->spinning &= ~bit(slot);
 			group->threads[slot] = thread;
+			group->machines[slot] = 0;
 			group->vtime[slot] = vtime_now;
 			place->slot = slot;
 			place->group = key;

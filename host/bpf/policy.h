@@ -16,11 +16,13 @@ struct group {
 	u64 running, halted, spinning;
 	u64 due;                 /* skip-spinners: skipped since it ran */
 	u64 counted;             /* spin-count: the count is not 0 */
+	u64 machines[SLOTS];     /* KVM's own record of the vCPU */
 	u32 start, ipi_start;    /* where the rotations go on */
 	u8 counts[SLOTS];
 	u64 vtime[SLOTS];
 	u32 threads[SLOTS];
 	u8 vcpus[SLOTS];         /* the slot of the vCPU with this number, plus one */
+	u8 last[SLOTS];          /* whom it interrupted last, plus one */
 	u8 debt_to[SLOTS][DEBTS]; /* who sent the latest unanswered IPIs, plus one */
 	u64 debt_at[SLOTS][DEBTS];
 };
@@ -28,9 +30,9 @@ struct group {
 /* What a policy sees, and what it answers. */
 struct spin {
 	u64 at;
-	u64 fit, running, halted, ahead, spinning, all;
+	u64 fit, running, halted, ahead, spinning, all, in_user;
 	u64 looked;                /* those that a scan came to */
-	u64 passed, no_ipi, beyond; /* fit ones that were skipped, by reason: the last one counts */
+	u64 passed, no_ipi, beyond, idle; /* fit ones that were skipped, by reason: the last one counts */
 	u32 slots, pcpus;
 	u32 slot;
 	u8 holder, next[4];
@@ -156,16 +158,18 @@ INLINE bool scan(struct spin *spin, u32 *start, u64 right, u64 wrong, u64 *skipp
 	return true;
 }
 
-INLINE void skip_spinners(struct group *group, struct spin *spin, u32 limit)
+/* Of the `limit` first of those that are fit, but never one that is `idle`: in user mode. */
+INLINE void skip_spinners(struct group *group, struct spin *spin, u32 limit, u64 idle)
 {
 	u32 from = group->start >= spin->slots ? 0 : group->start;
 	u64 few = limit >= SLOTS ? spin->fit : first_few(spin->fit, from, limit);
-	u64 right = few & (~spin->spinning | group->due);
+	u64 right = few & ~idle & (~spin->spinning | group->due);
 	u64 skipped;
 	bool found = scan(spin, &group->start, right, few & ~right, &skipped);
 
-	spin->passed |= skipped;
-	group->due |= skipped;
+	spin->passed |= skipped & ~idle;
+	spin->idle = skipped & idle;
+	group->due |= spin->passed;
 	if (!found) {
 		spin->beyond = spin->fit & ~few;
 		answer(spin, VERDICT_STAY, NO_CANDIDATE, 0);
@@ -208,7 +212,7 @@ INLINE void load_gate(struct group *group, struct spin *spin)
 		answer(spin, VERDICT_STAY, NOT_OVERCOMMITTED, 0);
 		return;
 	}
-	skip_spinners(group, spin, (waiting + spin->pcpus - 1) / spin->pcpus * 2);
+	skip_spinners(group, spin, (waiting + spin->pcpus - 1) / spin->pcpus * 2, 0);
 	if (spin->verdict == VERDICT_STAY)
 		spin->verdict = VERDICT_PLAIN;
 }
@@ -242,7 +246,33 @@ INLINE void ipi_first(struct group *group, struct spin *spin)
 			return;
 		}
 	}
-	skip_spinners(group, spin, SLOTS);
+	skip_spinners(group, spin, SLOTS, 0);
+}
+
+/* A spinner in the kernel passes over those in user mode, unless an interrupt is pending for them. */
+INLINE void as_linux(struct group *group, struct spin *spin)
+{
+	u64 idle = spin->in_user & ~debtors(group, spin, 0);
+
+	skip_spinners(group, spin, SLOTS, spin->in_user & bit(spin->slot) ? 0 : idle);
+}
+
+INLINE void linux_ipi(struct group *group, struct spin *spin)
+{
+	u32 last = group->last[spin->slot & 63];
+	u64 own = last ? bit(last - 1) & debtors(group, spin, spin->slot + 1) : 0;
+	u64 pending = debtors(group, spin, 0), skipped;
+
+	if (own & spin->fit)
+		return answer(spin, VERDICT_TO, OWES_IPI, last - 1);
+	spin->looked |= own;
+	bool found = scan(spin, &group->ipi_start, spin->fit & pending, spin->fit & ~pending, &skipped);
+	spin->no_ipi |= skipped;
+	if (found)
+		return answer(spin, VERDICT_TO, IPI_PENDING, spin->other);
+	as_linux(group, spin);
+	if (spin->verdict == VERDICT_STAY && scan(spin, &group->ipi_start, spin->fit, 0, &skipped))
+		answer(spin, VERDICT_TO, NEXT_IN_TURN, spin->other);
 }
 
 /* Those that a guest's hint names together, in their order. It returns whether one of them decides. */
@@ -299,7 +329,7 @@ INLINE void decide(struct group *group, struct spin *spin, u32 policy, u32 cap)
 	case POLICY_YIELD:
 		return answer(spin, VERDICT_PLAIN, POLICY_UNDIRECTED, 0);
 	case POLICY_SKIP_SPINNERS:
-		return skip_spinners(group, spin, SLOTS);
+		return skip_spinners(group, spin, SLOTS, 0);
 	case POLICY_SPIN_COUNT:
 		return spin_count(group, spin, cap);
 	case POLICY_LOAD_GATE:
@@ -308,6 +338,10 @@ INLINE void decide(struct group *group, struct spin *spin, u32 policy, u32 cap)
 		return ipi_first(group, spin);
 	case POLICY_PV_HINT:
 		return pv_hint(group, spin);
+	case POLICY_LINUX:
+		return as_linux(group, spin);
+	case POLICY_LINUX_IPI:
+		return linux_ipi(group, spin);
 	default:
 		return answer(spin, VERDICT_STAY, POLICY_NEVER, 0);
 	}
@@ -337,7 +371,7 @@ INLINE void tell_skipped(const struct spin *spin, u64 *skipped)
 	u64 chosen = spin->verdict == VERDICT_TO ? bit(spin->other) : 0;
 	u64 known = spin->fit | spin->running | spin->halted | spin->ahead | own;
 	u64 looked = spin->looked & ~chosen;
-	u64 later = spin->passed | spin->beyond | chosen;
+	u64 later = spin->passed | spin->beyond | spin->idle | chosen;
 
 	add(&skipped[ITSELF], count(looked & own));
 	add(&skipped[RUNNING], count(looked & spin->running & ~own));
@@ -346,6 +380,7 @@ INLINE void tell_skipped(const struct spin *spin, u64 *skipped)
 	add(&skipped[UNKNOWN], count(looked & ~known));
 	add(&skipped[SPINNING], count(spin->passed & ~chosen));
 	add(&skipped[BEYOND_SCAN], count(spin->beyond & ~chosen));
+	add(&skipped[IN_USER], count(spin->idle & ~chosen));
 	add(&skipped[NO_IPI], count(spin->no_ipi & ~later));
 }
 
@@ -373,6 +408,7 @@ INLINE void notice_ipi(struct group *group, u32 from, u32 to, u64 at)
 	u8 carried = from + 1;
 	u64 carried_at = at;
 
+	group->last[from & 63] = to + 1;
 	to &= 63;
 	for (u32 i = 0; i < DEBTS; i++) {
 		u8 old = group->debt_to[to][i];

@@ -14,7 +14,7 @@ static u64 vtime_now = 0;
 
 struct place {
 	u32 group, slot;
-	u32 managed, spun, requests, graced, is_vcpu;
+	u32 managed, spun, requests, graced, is_vcpu, in_user;
 	u32 record, generation; /* of the page; the record plus one */
 	u64 vtime, since;
 };
@@ -143,6 +143,7 @@ INLINE void tell(u32 group, u64 number, u64 at, u8 kind, u32 slot, u32 other, co
 		event->halted = spin->halted;
 		event->ahead = spin->ahead;
 		event->spinning = spin->spinning;
+		event->in_user = spin->in_user;
 		event->used = spin->fit | spin->running | spin->halted | spin->ahead | bit(slot);
 		event->slots = spin->slots;
 		event->pcpus = spin->pcpus;

@@ -20,7 +20,8 @@ use threads::Source;
 const USAGE: &str = "overlock host run --policy NAME (--cgroup FOLDER | --pids ID,ID...) \
     [--seconds N] [--page PATH] [--check] [--json] [--slice-us N] [--grace-us N]\n\
     The threads of these processes get the policy; all others stay with the kernel's own class.\n\
-    Policies: none, yield, skip-spinners, spin-count, load-gate, ipi-first, pv-hint.\n\
+    Policies: none, yield, skip-spinners, spin-count, load-gate, ipi-first, pv-hint, linux,\n\
+    linux-ipi.\n\
     --page puts the page of docs/host.md at PATH, in a BPF file system; --grace-us\n\
     is by how much a holder's slice is extended, once; --check compares every decision with the\n\
     library's. Ctrl-C takes the scheduler away.";

@@ -5,7 +5,7 @@ mkdir -p /etc; echo 'nobody:x:65534:65534::/:/bin/sh' >/etc/passwd
 overlock-host load --threads 4 --ms 600000 --cs-us 50 --ncs-us 50 & load=$!
 sleep 1
 say each
-for policy in none yield skip-spinners spin-count load-gate ipi-first pv-hint; do
+for policy in none yield skip-spinners spin-count load-gate ipi-first pv-hint linux linux-ipi; do
   overlock-host run --policy $policy --pids $load --seconds 1 --check --json --page /sys/fs/bpf/page 2>/dev/null
 done
 say nobody; su nobody -c "overlock-host run --policy none --pids $load"
@@ -40,14 +40,14 @@ while [ "$(state)" != enabled ]; do sleep 0.1; done
 kill -9 $load; wait $first; cat /tmp/first; state
 # How often a holder lost its processor to another of its threads, as the kernel's recording and the program's own marks
 # have it: before it had run for so long, and later.
-holders() { # extension, section, so long, us
+holders() { # extension, section, so long, us; the load, ms
   cd /sys/kernel/tracing; echo 8192 >buffer_size_kb; echo >trace; echo 1 >events/sched/sched_switch/enable
   mkdir /sys/fs/cgroup/held; sleep 100000 & other=$!
   echo $other >/sys/fs/cgroup/held/cgroup.procs
   overlock-host run --policy none --grace-us $1 --cgroup /sys/fs/cgroup/held --page /sys/fs/bpf/page >/tmp/first 2>&1 & first=$!
   while [ "$(state)" != enabled ]; do sleep 0.1; done
   sh -c "echo \$\$ >/sys/fs/cgroup/held/cgroup.procs
-    exec overlock-host load --ms 2000 --cs-us $2 --ncs-us 200 --mark --page /sys/fs/bpf/page" >/dev/null
+    exec overlock-host load --ms $4 --cs-us $2 --ncs-us 200 --mark --page /sys/fs/bpf/page" >/dev/null
   echo 0 >events/sched/sched_switch/enable; cd /tmp
   kill -9 $other; wait $other; rmdir /sys/fs/cgroup/held; wait $first
   awk -v least=$3 '
@@ -62,9 +62,9 @@ holders() { # extension, section, so long, us
     }
     END { print "holders taken early", n[0] + 0, "late", n[1] + 0 }' /sys/kernel/tracing/trace
 }
-say extended; holders 40000 200 24000
-say not-extended; holders 0 200 24000
-say longer-than-extended; holders 10000 60000 9000
+say extended; holders 40000 200 24000 2000
+say not-extended; holders 0 200 24000 2000
+say longer-than-extended; holders 10000 60000 9000 6000
 say no-sched-ext; mount -t tmpfs none /sys/kernel/sched_ext; overlock-host run --policy none --pids 1
 say no-btf; mount -t tmpfs none /sys/kernel/btf; overlock-host run --policy none --pids 1
 say end

@@ -151,8 +151,8 @@ fn wrong_words_are_named_with_the_right_ones() {
         (vec!["run"], "run wants --policy"),
         (vec!["run", "--policy", "best"], "there is no policy best; the scheduler has none, yield"),
         (
-            vec!["run", "--policy", "linux"],
-            "the policy linux is in the library, but not in the scheduler",
+            vec!["run", "--policy", "report"],
+            "the policy report is in the library, but not in the scheduler",
         ),
         (
             vec!["run", "--policy", "none", "--pids", "1", "--grace-us", "60000"],

@@ -7,8 +7,17 @@ use overlock_vcpu::host::sched::yield_to::{Chosen, Missed, NAMES, Skipped};
 pub(crate) const SLOTS: usize = 64;
 
 /// The policies that the scheduler has, by their numbers.
-pub(crate) const POLICIES: [&str; 7] =
-    ["none", "yield", "skip-spinners", "spin-count", "load-gate", "ipi-first", "pv-hint"];
+pub(crate) const POLICIES: [&str; 9] = [
+    "none",
+    "yield",
+    "skip-spinners",
+    "spin-count",
+    "load-gate",
+    "ipi-first",
+    "pv-hint",
+    "linux",
+    "linux-ipi",
+];
 
 /// The number of the policy with this name, or why there is none.
 pub(crate) fn number(name: &str) -> Result<u32> {
@@ -36,13 +45,13 @@ pub(crate) struct Settings {
     pub(crate) has_page: u32,
     pub(crate) tells: u32,
     pub(crate) stalls: u32,
-    pub(crate) reserved: u32,
+    pub(crate) modes: u32,
 }
 
 impl Settings {
     /// Its bytes, as the scheduler reads them.
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        let words = [self.policy, self.cap, self.has_page, self.tells, self.stalls, self.reserved];
+        let words = [self.policy, self.cap, self.has_page, self.tells, self.stalls, self.modes];
         let long = [self.slice_ns, self.lead_ns, self.grace_ns];
         let long = long.iter().flat_map(|of| of.to_ne_bytes());
         long.chain(words.iter().flat_map(|of| of.to_ne_bytes())).collect()
@@ -66,6 +75,7 @@ pub(crate) struct Event {
     pub(crate) spinning: u64,
     pub(crate) ahead: u64,
     pub(crate) used: u64,
+    pub(crate) in_user: u64,
     pub(crate) group: u32,
     pub(crate) kind: u8,
     pub(crate) slot: u8,
@@ -78,16 +88,16 @@ pub(crate) struct Event {
     pub(crate) next: [u8; 4],
 }
 
-const _: () = assert!(size_of::<Event>() == 72);
+const _: () = assert!(size_of::<Event>() == 80);
 
 impl Event {
     /// Reads one as the scheduler wrote it.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; size_of::<Self>()] = bytes.get(..size_of::<Self>())?.try_into().ok()?;
         let long = |n: usize| u64::from_ne_bytes(std::array::from_fn(|byte| bytes[n * 8 + byte]));
-        let group = u32::from_ne_bytes(std::array::from_fn(|byte| bytes[56 + byte]));
+        let group = u32::from_ne_bytes(std::array::from_fn(|byte| bytes[64 + byte]));
         let [kind, slot, other, verdict, why, slots, pcpus, holder, a, b, c, d] =
-            std::array::from_fn(|n| bytes[60 + n]);
+            std::array::from_fn(|n| bytes[68 + n]);
         Some(Self {
             number: long(0),
             at: long(1),
@@ -96,6 +106,7 @@ impl Event {
             spinning: long(4),
             ahead: long(5),
             used: long(6),
+            in_user: long(7),
             group,
             kind,
             slot,

@@ -18,8 +18,8 @@ use std::time::Duration;
 const USAGE: &str = "overlock host compare [--rounds N] [--copies N] [--vcpus N] [--policies A,B] \
     [--seed N] [--check] [--json] -- COMMAND [WORD...]\n\
     COMMAND prints JSON lines with `ops`, `ns` and `wait_ns`, as `overlock-host load` and the kernel\n\
-    image do. A word {page} is where the page is; without a page, it and the word before it are left \
-    out.";
+    image do. {page} is where the page is; without a page, that word is left out, and if it is {page}\n\
+    alone, the word before it too.";
 
 /// Where the page of these runs is.
 const PAGE: &str = "/sys/fs/bpf/overlock-compare";
@@ -100,20 +100,20 @@ impl Plan {
     }
 
     fn takes_page(&self) -> bool {
-        self.command.iter().any(|word| word == "{page}")
+        self.command.iter().any(|word| word.contains("{page}"))
     }
 
     /// The words of the command for a run with or without the page.
-    fn words(&self, page: bool) -> Vec<&str> {
-        let all = self.command.iter().map(String::as_str);
-        if page {
-            return all.map(|word| if word == "{page}" { PAGE } else { word }).collect();
+    fn words(&self, page: bool) -> Vec<String> {
+        let mut words: Vec<String> = Vec::new();
+        for word in &self.command {
+            if page || !word.contains("{page}") {
+                words.push(word.replace("{page}", PAGE));
+            } else if word == "{page}" {
+                words.pop();
+            }
         }
-        let next = self.command.iter().skip(1).map(Some).chain([None]);
-        let kept = all
-            .zip(next)
-            .filter(|(word, next)| *word != "{page}" && next.is_none_or(|next| next != "{page}"));
-        kept.map(|(word, _)| word).collect()
+        words
     }
 
     fn start(&self, variant: Variant) -> Result<Vec<Child>> {
@@ -310,6 +310,9 @@ mod tests {
         let without = plan("--policies none,pv-hint --rounds 2 -- load --ms 5");
         assert_eq!(without.words(false), ["load", "--ms", "5"]);
         assert_eq!(without.variants().len(), 3);
+        let joined = plan("-- vmm --page={page} image");
+        assert_eq!(joined.words(false), ["vmm", "image"]);
+        assert_eq!(joined.words(true)[1], format!("--page={PAGE}"));
     }
 
     #[test]

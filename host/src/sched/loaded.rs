@@ -1,6 +1,6 @@
 //! The scheduler in the kernel: loaded, attached, read, and taken away.
 
-use super::abi::{Counts, Event, Settings, Tally, read_tally};
+use super::abi::{Counts, Event, POLICIES, Settings, Tally, read_tally};
 use super::{Checked, Options, oracle};
 use crate::page;
 use anyhow::{Context, Result};
@@ -38,6 +38,8 @@ impl Loaded {
         libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| complain(&text))));
         let mut open =
             ObjectBuilder::default().open_memory(CODE).context("the scheduler's code")?;
+        // What KVM tells, where it is there: kicks, interrupts, the numbers and modes of vCPUs.
+        let has_kvm = Path::new("/sys/kernel/btf/kvm").exists();
         let slice_ns = options.slice_us * 1000;
         let settings = Settings {
             slice_ns,
@@ -48,7 +50,7 @@ impl Loaded {
             has_page: options.page.is_some().into(),
             tells: options.check.into(),
             stalls: options.stalls.into(),
-            reserved: 0,
+            modes: (has_kvm && POLICIES[options.policy as usize].starts_with("linux")).into(),
         };
         for mut map in open.maps_mut() {
             if map.name() == ".rodata.settings" {
@@ -60,11 +62,10 @@ impl Loaded {
                 value[15 * 8..][..4].copy_from_slice(&2000_u32.to_ne_bytes());
             }
         }
-        // KVM's own tracepoints, where KVM is there: kicks, interrupts, the numbers of vCPUs.
-        let has_kvm = Path::new("/sys/kernel/btf/kvm").exists();
         for mut program in open.progs_mut() {
             if is_kvm(program.name()) {
-                program.set_autoload(has_kvm);
+                let spins = program.name() == "vcpu_spins";
+                program.set_autoload(has_kvm && (settings.modes == 1 || !spins));
             }
         }
         let object = open.load().context("the kernel does not take the scheduler")?;
@@ -94,7 +95,11 @@ impl Loaded {
         let mut maps = self.object.maps_mut();
         let mut map = maps.find(|map| map.name() == "page").context("no page")?;
         map.update(&0_u32.to_ne_bytes(), &page, MapFlags::ANY)?;
-        map.pin(path).with_context(|| {
+        // It would say the same in its own words.
+        let print = libbpf_rs::set_print(None);
+        let done = map.pin(path);
+        libbpf_rs::set_print(print);
+        done.with_context(|| {
             format!(
                 "the page can't be put at {}: it has to be a new name in a BPF file system \
                  (/sys/fs/bpf)",
@@ -111,7 +116,7 @@ impl Loaded {
         let mut map = map.context("no scheduler")?;
         self.links.push(map.attach_struct_ops().context("the kernel refuses the scheduler")?);
         for program in self.object.progs_mut().filter(|of| is_kvm(of.name()) && of.autoload()) {
-            self.links.push(program.attach().context("KVM has no such tracepoint")?);
+            self.links.push(program.attach().context("this KVM does not tell what is asked")?);
         }
         Ok(())
     }

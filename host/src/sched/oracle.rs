@@ -45,8 +45,8 @@ fn spin(policy: &mut dyn Policy, event: &Event, tally: &mut Tally) -> Answer {
         _ => None,
     };
     let candidate = |slot| {
-        let spinning = has(event.spinning, slot);
-        Candidate { unfit: unfit(slot), spinning, ..Candidate::default() }
+        let (spinning, in_user) = (has(event.spinning, slot), has(event.in_user, slot));
+        Candidate { unfit: unfit(slot), spinning, in_user }
     };
     let candidates: Vec<Candidate> = (0..event.slots).map(candidate).collect();
     let view = View::new(Nanos(event.at), event.pcpus.into(), &candidates);
@@ -167,6 +167,7 @@ mod tests {
             halted: halted & !(1 << slot),
             spinning,
             ahead,
+            in_user: random(seed) & all,
             used: random(seed) & all | random(seed) & all | running | halted | ahead | 1 << slot,
             kind,
             slot,

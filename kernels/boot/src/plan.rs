@@ -12,6 +12,7 @@
 //! | `ops` | how many acquisitions end a run early; 0 is none | 0 |
 //! | `runs` | how many rounds | 3 |
 //! | `cs`, `ncs` | nanoseconds of a critical section and between two | 0 |
+//! | `page` | the record of the first CPU on the page that the monitor shares with its host, plus one | |
 //! | `seed` | of the order in which locks take turns | 1 |
 //! | `tick`, `ticks` | microseconds between ticks in `nesting`, and how many are enough | 1000, 200 |
 //! | `broken` | to test the command: a defect of the platform, `looks-early` or `kicks-nobody` | |

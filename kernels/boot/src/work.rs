@@ -7,6 +7,7 @@ mod family;
 mod locks;
 mod micro;
 mod nesting;
+mod page;
 mod samples;
 mod waits;
 

@@ -59,7 +59,7 @@ fn machine(words: &str) -> Result<u8> {
     mount(c"debugfs", c"/sys/kernel/debug")?;
     load_modules()?;
     let options = Options::parse(words.lines().map(String::from))?;
-    Machine::new(&options)?.run()
+    Machine::new(options)?.run()
 }
 
 /// Does it all. Does not return. The words may ask for a load instead of a machine ([`hammer`]).

@@ -19,6 +19,7 @@ use crate::counters::Counters;
 use crate::cpuid;
 use crate::load::load;
 use crate::options::{Options, Result};
+use crate::page::{self, Page};
 use crate::vcpu::{self, Event};
 
 /// Three pages that KVM needs on Intel's processors, where no machine has memory.
@@ -31,6 +32,7 @@ const SILENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Machine {
     vcpus: Vec<VcpuFd>,
     console: Arc<Mutex<Console>>,
+    page: Option<Page>,
     // These two are used by KVM until the end.
     _vm: VmFd,
     _memory: GuestMemoryMmap<()>,
@@ -38,7 +40,7 @@ pub(crate) struct Machine {
 
 impl Machine {
     /// Makes the machine, and loads the kernel.
-    pub(crate) fn new(options: &Options) -> Result<Self> {
+    pub(crate) fn new(mut options: Options) -> Result<Self> {
         let kvm = Kvm::new()?;
         let vm = kvm.create_vm()?;
         let bytes = options.memory_mib << 20;
@@ -50,16 +52,30 @@ impl Machine {
         };
         // SAFETY: the mapping has these bytes, and lives as long as the machine.
         unsafe { vm.set_user_memory_region(region)? };
+        let page =
+            options.page.as_deref().map(|path| Page::open(path, options.cpus)).transpose()?;
+        if let Some(page) = page {
+            options.line += &format!(" page={}", page.first);
+            let region = kvm_userspace_memory_region {
+                slot: 1,
+                guest_phys_addr: page::AT,
+                memory_size: page::BYTES as u64,
+                userspace_addr: page.address(),
+                ..Default::default()
+            };
+            // SAFETY: a mapping that is never unmapped.
+            unsafe { vm.set_user_memory_region(region)? };
+        }
         vm.set_tss_address(TASK_STATE)?;
         vm.create_irq_chip()?;
         // With it the port by which the kernel reads the timer's output.
         vm.create_pit2(kvm_pit_config { flags: KVM_PIT_SPEAKER_DUMMY, ..Default::default() })?;
-        let start = load(&memory, options)?;
+        let start = load(&memory, &options)?;
         let supported = kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES)?;
         let make = |number: u8| -> Result<VcpuFd> {
             let vcpu = vm.create_vcpu(number.into())?;
             let mut offered = supported.clone();
-            cpuid::offer(offered.as_mut_slice(), number, options);
+            cpuid::offer(offered.as_mut_slice(), number, &options);
             vcpu.set_cpuid2(&offered)?;
             Ok(vcpu)
         };
@@ -68,17 +84,21 @@ impl Machine {
         let first = vcpus.first().ok_or("a machine without a vCPU")?;
         vcpu::begin_at(first, start)?;
         let console = Arc::new(Mutex::new(Console::new(Counters::find())));
-        Ok(Self { vcpus, console, _vm: vm, _memory: memory })
+        Ok(Self { vcpus, console, page, _vm: vm, _memory: memory })
     }
 
     /// Runs it to its end. Returns the kernel's code.
     pub(crate) fn run(mut self) -> Result<u8> {
         listen_to_signals();
         let (send, events) = mpsc::sync_channel(16);
-        let start = |(number, vcpu)| start(number, vcpu, Arc::clone(&self.console), send.clone());
+        let page = self.page;
+        let start =
+            |(number, vcpu)| start(number, vcpu, page, Arc::clone(&self.console), send.clone());
         let threads: Vec<_> = (0_u8..).zip(mem::take(&mut self.vcpus)).map(start).collect();
         drop(send);
-        listen(&self.console, &events, &threads)
+        let ended = listen(&self.console, &events, &threads);
+        page.inspect(Page::leave);
+        ended
     }
 }
 
@@ -106,10 +126,12 @@ fn listen(
 fn start(
     number: u8,
     vcpu: VcpuFd,
+    page: Option<Page>,
     console: Arc<Mutex<Console>>,
     send: SyncSender<Event>,
 ) -> JoinHandle<()> {
     thread::spawn(move || {
+        page.inspect(|page| page.runs(number));
         // When the machine has ended, nobody listens.
         vcpu::run(vcpu, number, &console, |event| drop(send.send(event)));
     })

@@ -13,6 +13,7 @@
 //! | [`load`], [`processors`] | the kernel in it, by PVH or as Linux's own, and what it is told |
 //! | [`vcpu`] | what a vCPU starts with, and what it does when KVM hands it over |
 //! | [`cpuid`] | which paravirtual features the guest is offered |
+//! | [`page`] | what the guest shares with the host's scheduler |
 //! | [`console`], [`counters`] | what the kernel writes, and what KVM counts |
 //! | [`init`] | the first process |
 //! | [`hammer`] | the first process of a Linux guest, which loads one of its spin locks |
@@ -34,6 +35,8 @@ mod machine;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod options;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod page;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod processors;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod vcpu;
@@ -47,7 +50,7 @@ fn main() -> std::process::ExitCode {
         init::run();
     }
     let ended = options::Options::parse(std::env::args().skip(1)).and_then(|options| {
-        let machine = machine::Machine::new(&options)?;
+        let machine = machine::Machine::new(options)?;
         machine.run()
     });
     match ended {

@@ -16,12 +16,14 @@ pub(crate) struct Options {
     pub(crate) unhalt: bool,
     /// What a Linux starts with: an archive of files.
     pub(crate) files: Option<PathBuf>,
+    /// Where the host's scheduler has put its page.
+    pub(crate) page: Option<PathBuf>,
     pub(crate) image: PathBuf,
     pub(crate) line: String,
 }
 
-const USAGE: &str = "usage: overlock-vmm [--cpus=N] [--memory=MIB] [--files=CPIO] [--realtime] \
-                     [--no-unhalt] KERNEL COMMAND-LINE...";
+const USAGE: &str = "usage: overlock-vmm [--cpus=N] [--memory=MIB] [--files=CPIO] [--page=PATH] \
+                     [--realtime] [--no-unhalt] KERNEL COMMAND-LINE...";
 
 impl Options {
     /// Understands the words of a command.
@@ -32,6 +34,7 @@ impl Options {
             realtime: false,
             unhalt: true,
             files: None,
+            page: None,
             image: PathBuf::new(),
             line: String::new(),
         };
@@ -42,6 +45,7 @@ impl Options {
                 Some(("--cpus", n)) => options.cpus = n.parse()?,
                 Some(("--memory", n)) => options.memory_mib = n.parse()?,
                 Some(("--files", path)) => options.files = Some(path.into()),
+                Some(("--page", path)) => options.page = Some(path.into()),
                 _ if word == "--realtime" => options.realtime = true,
                 _ if word == "--no-unhalt" => options.unhalt = false,
                 _ if word.starts_with('-') => return Err(USAGE.into()),

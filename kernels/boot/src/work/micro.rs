@@ -8,6 +8,7 @@ use overlock::ConstLock;
 
 use super::checks::begin;
 use super::locks::{UseLock, with_lock};
+use super::page;
 use super::samples::{self, Seen};
 use super::waits::Waits;
 use crate::console::SILENCE_NS;
@@ -81,13 +82,15 @@ fn lock<L: ConstLock + 'static>() -> &'static L {
     unsafe { &*(&raw const PLACE.0).cast() }
 }
 
-/// Takes the lock once. Returns when it was asked for and got, and which of all it was.
+/// Lets `cpu` take the lock once. Returns when it was asked for and got, and which of all it was.
 #[inline(always)]
-fn take<L: ConstLock + 'static>(cs_ns: u64) -> (u64, u64, u64) {
+fn take<L: ConstLock + 'static>(cpu: usize, cs_ns: u64) -> (u64, u64, u64) {
     let lock = lock::<L>();
+    page::asks(cpu);
     let asked = clock::now_ns();
     lock.lock();
     let got = clock::now_ns();
+    page::holds(cpu);
     // SAFETY: this CPU holds the lock.
     let sum = unsafe {
         let sum = SUM.0.get();
@@ -100,8 +103,10 @@ fn take<L: ConstLock + 'static>(cs_ns: u64) -> (u64, u64, u64) {
         say!("{{\"kind\":\"alive\",\"ops\":{sum}}}");
     }
     clock::spin_ns(cs_ns);
+    page::frees(cpu);
     // SAFETY: as above.
     unsafe { lock.unlock() };
+    page::has_freed(cpu);
     (asked, got, sum)
 }
 
@@ -117,7 +122,7 @@ fn job<L: ConstLock + 'static>(cpu: usize) {
     let mut ready = false;
     // ORDERING: Acquire, with the Release below: `base` is seen.
     while RUN.begun_ns.load(Acquire) == 0 {
-        let (_, got, sum) = take::<L>(cs);
+        let (_, got, sum) = take::<L>(cpu, cs);
         did.before.store(did.before.load(Relaxed) + 1, Relaxed);
         // ORDERING: AcqRel, with that of the others: the last one's time is after all of theirs.
         if !mem::replace(&mut ready, true) && RUN.ready.fetch_add(1, AcqRel) + 1 == active as u32 {
@@ -130,7 +135,7 @@ fn job<L: ConstLock + 'static>(cpu: usize) {
     let end = RUN.begun_ns.load(Relaxed) + RUN.run_ns.load(Relaxed);
     let enough = RUN.base.load(Relaxed).saturating_add(RUN.enough.load(Relaxed));
     while !RUN.ended.load(Relaxed) {
-        let (asked, got, sum) = take::<L>(cs);
+        let (asked, got, sum) = take::<L>(cpu, cs);
         did.waits.note(got - asked);
         did.ops.store(did.ops.load(Relaxed) + 1, Relaxed);
         if got >= end || sum >= enough {
@@ -197,6 +202,7 @@ pub(super) fn rounds<K: Kernel>(plan: Plan<'_>) -> bool {
         },
         Relaxed,
     );
+    page::join(plan);
     let locks = || plan.list("locks", "hybrid");
     let many = locks().count();
     let seed = plan.number("seed", 1) as usize;
@@ -211,6 +217,7 @@ pub(super) fn rounds<K: Kernel>(plan: Plan<'_>) -> bool {
             }
         }
     }
+    page::tell();
     fine
 }
 
