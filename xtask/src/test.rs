@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result};
 
 /// A word of what a test says that it lacks, and what brings it.
-const BRINGS: [(&str, &str); 24] = [
+const BRINGS: [(&str, &str); 25] = [
+    ("chromium", "apt-get install chromium"),
     ("clang", "apt-get install clang"),
     ("g++", "apt-get install g++"),
     ("C++ programs", "apt-get install g++"),

@@ -9,14 +9,13 @@
 //! the page does not show it. Records can come from anywhere, so all text goes through `maud`,
 //! which escapes it. The document `docs/report.md` has the rules.
 
-mod fairness;
 mod fields;
 mod figure;
 mod group;
 mod label;
+mod lines;
 mod names;
 mod others;
-mod overcommit;
 mod palette;
 mod picture;
 mod points;
@@ -28,7 +27,6 @@ mod scale;
 mod span;
 mod table;
 mod timeline;
-mod waits;
 mod whole;
 mod words;
 

@@ -40,7 +40,7 @@ fn text(page: &str) -> String {
 
 #[test]
 fn each_is_read_completely() {
-    assert_eq!(names().len(), 5);
+    assert_eq!(names().len(), 6);
     for name in names() {
         let results = read(&name);
         assert_eq!(results.complaints, [""; 0], "{name}");
@@ -61,6 +61,7 @@ fn each_page_names_what_was_measured() {
         ("2026-11-26-lab", ["vCPUs for each pCPU", "Timelines"]),
         ("2026-11-26-sim", ["Simulated on", "world sim, 2 pCPUs"]),
         ("2026-11-26-others", ["Torture", "What the machine offers"]),
+        ("2026-11-29-trace", ["4 threads on 2 CPUs", "Waits for locks"]),
     ] {
         let page = overlock_results::page::page(&read(&format!("{name}.jsonl")), None);
         for word in words {

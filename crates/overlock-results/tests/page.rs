@@ -260,13 +260,8 @@ fn threads() -> Value {
                      [0, 0, 1_150_000, 2_600_000, 2_900_000]]})
 }
 
-/// The picture is compared with one that was looked at in a browser.
 #[test]
 fn threads_are_drawn_on_their_cpus_and_with_their_locks() {
-    let results = read(&[("a.jsonl", &text(&[run("1"), threads()]))]);
-    assert_eq!(results.complaints, [""; 0]);
-    let drawn = overlock_results::page::picture(Drawing::Timeline, &results).unwrap();
-    assert_eq!(drawn, include_str!("data/trace-timeline.svg"));
     let page = page(&[run("1"), threads()]);
     let title = &texts(&page, "figure.timeline figcaption")[0];
     assert!(

@@ -101,14 +101,14 @@ const KINDS: &[Kind] = &[
         heading: "Waits for what is outside of the program",
         group: None,
         hidden: &["*"],
-        fields: TRACE,
+        fields: TRACE.split_at(OF_HOLDERS).0,
     },
     Kind {
         name: "trace-work",
         heading: "Waits for work, time, or each other",
         group: None,
         hidden: &["*"],
-        fields: TRACE,
+        fields: TRACE.split_at(OF_HOLDERS).0,
     },
     Kind {
         name: "trace-loop",
@@ -235,6 +235,9 @@ const PUBLISHED: &[Field] = fields! {
     "unit" "unit" Plain "its unit";
     "less_is_better" "less is better" Plain "whether less of it is better";
 };
+
+/// From here on, fields are about the holder of a lock.
+const OF_HOLDERS: usize = 8;
 
 const TRACE: &[Field] = fields! {
     "path" "where" Plain "the function that waits, and its callers";

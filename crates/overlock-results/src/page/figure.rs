@@ -103,13 +103,13 @@ pub(crate) fn rows(
     [left, right]: [f64; 2],
     show: impl Fn(f64) -> String,
 ) -> Markup {
-    html! {
+    html! { g class="axis-y" data-log=[y.is_log().then_some("")] {
         @for tick in ticks {
             @let at = y.at(*tick);
             path class="grid" d={ "M" (px(left)) " " (px(at)) "H" (px(right)) } {}
             text x=(px(left - 6.0)) y=(px(at + 4.0)) text-anchor="end" { (show(*tick)) }
         }
-    }
+    } }
 }
 
 /// Draws lines down the chart from `top` to `bottom`, and the values that have room below.
@@ -121,13 +121,29 @@ pub(crate) fn columns(
 ) -> Markup {
     let ticks = x.ticks(about);
     let labels = label::spaced(ticks.iter().map(|tick| (x.at(*tick), show(*tick))));
-    html! {
+    html! { g class="axis-x" {
         @for tick in &ticks {
             path class="grid" d={ "M" (px(x.at(*tick))) " " (px(top)) "V" (px(bottom)) } {}
         }
         @for (at, text) in &labels {
             text x=(px(*at)) y=(px(bottom + 16.0)) text-anchor="middle" { (text) }
         }
+    } }
+}
+
+/// Draws places along the lower edge, and what they are.
+pub(crate) fn across(
+    ticks: impl IntoIterator<Item = (f64, String)>,
+    bottom: f64,
+    unit: &str,
+    middle: f64,
+) -> Markup {
+    html! {
+        g class="axis-x" { @for (at, text) in ticks {
+            path class="tick" d={ "M" (px(at)) " " (px(bottom)) "v5" } {}
+            text x=(px(at)) y=(px(bottom + 19.0)) text-anchor="middle" { (text) }
+        } }
+        text class="unit" x=(px(middle)) y=(px(bottom + 38.0)) text-anchor="middle" { (unit) }
     }
 }
 

@@ -1,8 +1,5 @@
 //! Text in charts: how wide it is, and for which labels there is room.
 
-#[cfg(test)]
-pub(crate) mod oracle;
-
 /// A character's width in pixels, of the font that charts are drawn in. Browsers choose the font,
 /// so this is the widest of the usual ones (DejaVu Sans); in others, text takes less than its room.
 const CHARACTER: f64 = 7.2;
@@ -117,24 +114,6 @@ mod tests {
         for (text, short) in [("2.00 M", "2 M"), ("1.50", "1.5"), ("0 ns", "0"), ("200 k", "200 k")]
         {
             assert_eq!(trimmed(text), short);
-        }
-    }
-
-    #[test]
-    fn the_oracle_finds_what_can_not_be_read() {
-        let text = |x: f64, y: f64, anchor: &str| {
-            format!(r#"<text x="{x}" y="{y}" text-anchor="{anchor}">hybrid</text>"#)
-        };
-        let sheet = |other: &str| oracle::faults(&(text(50.0, 20.0, "start") + other), 200.0, 40.0);
-        assert_eq!(sheet(&text(50.0, 32.0, "start")), [""; 0]);
-        assert_eq!(sheet(&text(45.0, 20.0, "end")), [""; 0]);
-        for other in [(60.0, 20.0, "start"), (70.0, 25.0, "middle"), (100.0, 20.0, "end")] {
-            let faults = sheet(&text(other.0, other.1, other.2));
-            assert!(faults.len() == 1 && faults[0].contains("overlaps"), "{faults:?}");
-        }
-        for beyond in [(180.0, 30.0, "start"), (20.0, 30.0, "middle"), (50.0, 45.0, "end")] {
-            let faults = sheet(&text(beyond.0, beyond.1, beyond.2));
-            assert!(faults.iter().any(|fault| fault.contains("beyond")), "{faults:?}");
         }
     }
 }

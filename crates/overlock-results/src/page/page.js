@@ -4,7 +4,7 @@ document.documentElement.classList.add("has-script");
 for (const zoom of document.querySelectorAll(".zoom")) {
   const span = Number(zoom.dataset.span);
   const lanes = zoom.querySelector("svg.lanes");
-  const axis = zoom.querySelector("g.axis");
+  const axis = zoom.querySelector("g.axis-x");
   const [left, width] = ["x", "width"].map((name) => lanes[name].baseVal.value);
   const height = lanes.height.baseVal.value;
   const shortest = Math.min(span, 200);
@@ -98,13 +98,14 @@ for (const zoom of document.querySelectorAll(".zoom")) {
   zoom.addEventListener("dblclick", (event) => scale(0.4, share(event)));
 }
 
-// A search box for each table of records: rows are shown that have all of its words.
+// A search box for each long table of records: rows are shown that have all of its words.
 for (const scroll of document.querySelectorAll(".scroll:has(> table.other)")) {
   const rows = [...scroll.querySelectorAll("tbody > tr:not(.group)")];
-  if (rows.length < 2) continue;
+  if (rows.length < 6) continue;
   const box = document.createElement("input");
   box.type = "search";
-  box.placeholder = "search";
+  box.placeholder = "search these rows";
+  const told = document.createElement("output");
   box.setAttribute("aria-label", `search in: ${scroll.getAttribute("aria-label")}`);
   box.addEventListener("input", () => {
     const words = box.value.toLowerCase().split(/\s+/);
@@ -112,6 +113,8 @@ for (const scroll of document.querySelectorAll(".scroll:has(> table.other)")) {
       const text = row.textContent.toLowerCase();
       row.hidden = !words.every((word) => text.includes(word));
     }
+    const left = rows.filter((row) => !row.hidden).length;
+    told.textContent = left < rows.length ? `${left} of ${rows.length} rows` : "";
   });
-  scroll.before(box);
+  scroll.before(box, told);
 }

@@ -1,13 +1,12 @@
 //! One chart as a separate picture, for a document.
 
-use crate::page::fairness::Fairness;
 use crate::page::figure::{Chart, WIDE, alone};
 use crate::page::group::{Section, Setup};
-use crate::page::overcommit::Overcommit;
+use crate::page::lines;
 use crate::page::palette::Palette;
+use crate::page::ratios::fairness;
 use crate::page::read::Results;
 use crate::page::timeline::{self, Lanes};
-use crate::page::waits::WaitCurves;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drawing {
@@ -74,7 +73,7 @@ fn one<'a>(
     kind: Drawing,
     section: &Section<'_>,
     setup: &'a Setup<'a>,
-    palette: &Palette,
+    palette: &'a Palette,
 ) -> Option<Box<dyn Chart + 'a>> {
     fn boxed<'a>(chart: impl Chart + 'a) -> Box<dyn Chart + 'a> {
         Box::new(chart)
@@ -83,12 +82,10 @@ fn one<'a>(
     match kind {
         Drawing::Overcommit => {
             let title = format!("Throughput against overcommit: {}", section.title);
-            Overcommit::of(section, setup, palette, title).map(boxed)
+            lines::overcommit(section, setup, palette, title).map(boxed)
         }
-        Drawing::Waits => {
-            WaitCurves::of(section, setup.at(most?), palette, setup.place(most?)).map(boxed)
-        }
-        Drawing::Fairness => Fairness::of(setup.at(most?), palette, setup.place(most?)).map(boxed),
+        Drawing::Waits => lines::waits(section, setup, most?, palette).map(boxed),
+        Drawing::Fairness => fairness(setup, most?, palette).map(boxed),
         Drawing::Timeline => None,
     }
 }

@@ -1,10 +1,12 @@
-//! Intervals one below the other: ratios to something at 1, or figures of locks at one point.
+//! Intervals one below the other: ratios to something at 1, figures of locks at one point, or
+//! shares of what threads did.
 
 use crate::page::figure::{Caption, Chart, columns};
+use crate::page::group::{Cell, Setup};
 use crate::page::label::{self, trimmed};
 use crate::page::palette::{Palette, px};
 use crate::page::scale::Scale;
-use crate::stats::Interval;
+use crate::stats::{Interval, Spread};
 use maud::{Markup, html};
 
 #[derive(Debug)]
@@ -14,34 +16,69 @@ pub(crate) struct Intervals<'a> {
     pub(crate) unit: String,
     /// Whether 1 is the base of comparison.
     pub(crate) ratios: bool,
-    pub(crate) rows: Vec<(&'a str, Interval)>,
+    /// Each with its name, and what else is to be said of it; else that is its median.
+    pub(crate) rows: Vec<(&'a str, Interval, Option<String>)>,
     pub(crate) show: fn(f64) -> String,
     pub(crate) palette: &'a Palette,
 }
 
 const ROW: f64 = 26.0;
 
+/// How the work is shared: from the vCPU that did the least to the one that did the most, over the
+/// average, and Jain's index. Nothing for a lone vCPU, or where the records have no shares.
+pub(crate) fn fairness<'a>(
+    setup: &'a Setup<'_>,
+    cpus: u32,
+    palette: &'a Palette,
+) -> Option<Intervals<'a>> {
+    let over = |cell: &Cell<'_>, of: fn(&Spread) -> f64| {
+        let share = |spread: &Spread| of(spread) / spread.avg.max(f64::MIN_POSITIVE);
+        cell.median(|point| point.ops_per_cpu.as_ref().map(share))
+    };
+    let row = |cell: &'a Cell<'_>| {
+        let jain = format!("Jain {:.2}", cell.median(|point| point.jain)?);
+        let (low, high) = (over(cell, |of| of.min as f64)?, over(cell, |of| of.max as f64)?);
+        Some((&*cell.series, Interval { median: 1.0, low, high }, Some(jain)))
+    };
+    let sharer = setup.at(cpus).next()?.points.first()?.1.takers().names().0;
+    let rows: Vec<_> = setup.at(cpus).filter(|_| cpus != 1).filter_map(row).collect();
+    (!rows.is_empty()).then(|| Intervals {
+        title: format!("Fairness, {}", setup.place(cpus)),
+        unit: format!("least to most of the {sharer}s, over average"),
+        ratios: true,
+        rows,
+        show: |share| format!("{share:.2}"),
+        palette,
+    })
+}
+
+impl Intervals<'_> {
+    fn text(&self, (name, of, more): &(&str, Interval, Option<String>)) -> String {
+        let [median, low, high] = [of.median, of.low, of.high].map(self.show);
+        match more {
+            Some(more) => format!("{name}: {more}, {low} to {high}"),
+            None => format!("{name}: {median} ({low} to {high})"),
+        }
+    }
+}
+
 impl Chart for Intervals<'_> {
     fn caption(&self) -> Caption {
-        let row = |(name, of): &(&str, Interval)| {
-            let [median, low, high] = [of.median, of.low, of.high].map(self.show);
-            format!("{name} {median} ({low} to {high})")
-        };
-        let rows: Vec<String> = self.rows.iter().map(row).collect();
-        let description = format!("{}: {}.", self.unit, rows.join(", "));
+        let rows: Vec<String> = self.rows.iter().map(|row| self.text(row)).collect();
+        let description = format!("{}. {}.", self.unit, rows.join("; "));
         Caption { title: self.title.clone(), description }
     }
 
     fn draw(&self, width: f64) -> (f64, Markup) {
-        let longest = self.rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        let longest = self.rows.iter().map(|(name, ..)| name.len()).max().unwrap_or(0);
         let left = (16.0 + 7.2 * longest as f64).clamp(70.0, 0.42 * width);
         let unit = label::lines(&self.unit, width - 8.0);
         let widest = unit.iter().map(|line| label::width(line)).fold(0.0, f64::max);
         // Above the values, or as far to the left of them as it needs.
         let unit_left = left.min((width - widest).max(0.0));
-        let (right, top) = (width - 70.0, 10.0 + 14.0 * unit.len() as f64);
+        let (right, top) = (width - 78.0, 10.0 + 14.0 * unit.len() as f64);
         let bottom = top + ROW * self.rows.len() as f64;
-        let highest = self.rows.iter().map(|(_, of)| of.high).fold(0.0, f64::max);
+        let highest = self.rows.iter().map(|(_, of, _)| of.high).fold(0.0, f64::max);
         let x = Scale::linear(if self.ratios { highest.max(1.0) } else { highest }, left, right);
         let about = if width > 500.0 { 6.0 } else { 3.0 };
         let drawn = html! {
@@ -52,22 +89,22 @@ impl Chart for Intervals<'_> {
             @if self.ratios {
                 path class="reference" d={ "M" (px(x.at(1.0))) " " (px(top)) "V" (px(bottom)) } {}
             }
-            @for (at, (name, of)) in self.rows.iter().enumerate() {
-                @let y = top + ROW * (at as f64 + 0.5);
+            @for (at, row @ (name, of, more)) in self.rows.iter().enumerate() {
+                @let y = px(top + ROW * (at as f64 + 0.5));
+                @let baseline = px(top + ROW * (at as f64 + 0.5) + 4.0);
                 @let look = self.palette.look(name);
-                g class={ "series " (look.class()) } {
-                    title {
-                        (name) ": " ((self.show)(of.median)) " (" ((self.show)(of.low)) " to "
-                        ((self.show)(of.high)) ")"
-                    }
-                    text class="name" x=(px(left - 8.0)) y=(px(y + 4.0)) text-anchor="end" {
+                g class={ "series " (look.class()) } data-on="x" {
+                    title { (self.text(row)) }
+                    text class="name" x=(px(left - 8.0)) y=(baseline) text-anchor="end" {
                         (label::cut(name, left - 8.0))
                     }
-                    path class="range band" d={
-                        "M" (px(x.at(of.low))) " " (px(y)) "H" (px(x.at(of.high))) } {}
-                    (look.marker(x.at(of.median), y, 4.2))
-                    text class="value" x=(px(right + 10.0)) y=(px(y + 4.0)) {
-                        ((self.show)(of.median))
+                    path class={ "range " (if more.is_some() { "shares" } else { "band" }) } d={
+                        "M" (px(x.at(of.low))) " " (y) "H" (px(x.at(of.high).max(x.at(of.low) + 2.0))) } {}
+                    @if more.is_none() {
+                        (look.marker(x.at(of.median), top + ROW * (at as f64 + 0.5), 4.2))
+                    }
+                    text class="value" x=(px(right + 10.0)) y=(baseline) {
+                        (more.clone().unwrap_or_else(|| (self.show)(of.median)))
                     }
                 }
             }
@@ -79,22 +116,18 @@ impl Chart for Intervals<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::page::label::oracle::faults;
-    use crate::page::sample::LONG;
+    use crate::page::sample::{only, point, read};
     use crate::units::three;
-
-    fn chart<'a>(palette: &'a Palette, rows: Vec<(&'a str, Interval)>) -> Intervals<'a> {
-        let unit = "geometric mean over all points, by rounds; above 1 is better".into();
-        Intervals { title: "ratios".into(), unit, ratios: true, rows, show: three, palette }
-    }
 
     #[test]
     fn a_band_goes_from_low_to_high() {
         let palette = Palette::of(&[]);
         let of = Interval { median: 1.0, low: 0.5, high: 2.0 };
-        let chart = chart(&palette, vec![("hybrid", of)]);
-        assert!(chart.caption().description.ends_with("hybrid 1.00 (0.500 to 2.00)."));
-        let drawn = chart.draw(720.0).1.into_string();
+        let [title, unit] = ["ratios", "above 1 is better"].map(str::to_owned);
+        let rows = vec![("hybrid", of, None)];
+        let chart = Intervals { title, unit, ratios: true, rows, show: three, palette: &palette };
+        assert!(chart.caption().description.ends_with("hybrid: 1.00 (0.500 to 2.00)."));
+        let drawn = chart.draw(728.0).1.into_string();
         // 0 to 2 are 70 to 650, and 1 is the base.
         for part in ["M215 37H650", r#"class="reference" d="M360 24V50""#] {
             assert!(drawn.contains(part), "{part} is not in {drawn}");
@@ -102,13 +135,13 @@ mod tests {
     }
 
     #[test]
-    fn labels_can_be_read() {
+    fn shares_go_from_the_least_to_the_most_and_one_vcpu_is_fair() {
+        let results = read(&[point("hybrid", 1, 1.0), point("hybrid", 2, 1.0)]);
+        let section = only(&results);
         let palette = Palette::of(&[]);
-        let of = |median: f64| Interval { median, low: 0.9 * median, high: 1.1 * median };
-        let rows = vec![(LONG, of(1.0)), ("hybrid", of(0.001)), ("ticket", of(123_456.0))];
-        for width in [720.0, 340.0] {
-            let (height, inside) = chart(&palette, rows.clone()).draw(width);
-            assert_eq!(faults(&inside.into_string(), width, height), [""; 0]);
-        }
+        let chart = fairness(&section.setups[0], 2, &palette).unwrap();
+        let told = chart.caption().description;
+        assert!(told.contains("hybrid: Jain 0.50, 0.50 to 1.50"), "{told}");
+        assert!(fairness(&section.setups[0], 1, &palette).is_none());
     }
 }

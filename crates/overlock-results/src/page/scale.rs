@@ -41,6 +41,10 @@ impl Scale {
         Scale { start, end, ..self }
     }
 
+    pub(crate) fn is_log(&self) -> bool {
+        self.log
+    }
+
     pub(crate) fn at(&self, value: f64) -> f64 {
         let share = if self.log {
             (value.max(self.from) / self.from).ln() / (self.to / self.from).ln()

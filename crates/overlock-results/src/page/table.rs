@@ -42,7 +42,7 @@ impl Table {
     pub(crate) fn show(&self) -> Markup {
         let length = self.groups.iter().map(|group| group.rows.len()).sum::<usize>();
         let table = html! { div class="scroll" role="region" tabindex="0" aria-label=(self.caption) {
-            (self.table(length <= LONG))
+            (self.table())
         } };
         html! {
             @if length > LONG {
@@ -54,11 +54,11 @@ impl Table {
         }
     }
 
-    fn table(&self, is_named: bool) -> Markup {
+    fn table(&self) -> Markup {
         // A few columns fit everywhere.
         let few = if self.columns.len() <= FEW { " few" } else { "" };
         html! { table class={ (self.class) (few) } {
-            @if is_named { caption { (self.caption) } }
+            caption { (self.caption) }
             thead { tr { @for column in &self.columns {
                 th scope="col" class=[column.is_text.then_some("text")]
                     title=[Some(&column.about).filter(|about| !about.is_empty())] { (column.name) }

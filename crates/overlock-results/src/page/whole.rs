@@ -1,16 +1,14 @@
 //! The page: the runs, then each experiment with its charts and its table.
 
-use crate::page::fairness::Fairness;
 use crate::page::figure::{CHART_STYLE, Chart, both, legend, own, small};
 use crate::page::group::{Cell, Section, Setup};
+use crate::page::lines;
 use crate::page::others;
-use crate::page::overcommit::Overcommit;
 use crate::page::palette::Palette;
 use crate::page::points;
-use crate::page::ratios::Intervals;
+use crate::page::ratios::{Intervals, fairness};
 use crate::page::read::{Recording, Results};
 use crate::page::timeline::{self, Lanes};
-use crate::page::waits::WaitCurves;
 use crate::page::words;
 use crate::row::{Point, beside};
 use crate::stats::{Interval, unique};
@@ -53,15 +51,15 @@ pub(crate) fn page(results: &Results, sections: &[Section<'_>], title: Option<&s
                     (contents(sections, runs))
                 }
                 main {
-                    // Readers look for a benchmark's summary first.
-                    @for run in runs.iter().filter(|run| !run.summaries.is_empty()) {
+                    // Readers look first for what is true of a whole run.
+                    @for run in runs.iter().filter(|run| is_summed_up(run)) {
                         (rest(run, runs.len() > 1, &palette))
                     }
                     @for (number, part) in sections.iter().enumerate() {
                         (section(number, part, &palette))
                     }
                     (timelines(runs))
-                    @for run in runs.iter().filter(|run| run.summaries.is_empty()) {
+                    @for run in runs.iter().filter(|run| !is_summed_up(run)) {
                         (rest(run, runs.len() > 1, &palette))
                     }
                 }
@@ -76,6 +74,11 @@ pub(crate) fn page(results: &Results, sections: &[Section<'_>], title: Option<&s
             }
         }
     }
+}
+
+/// Whether rows of the run are about all of it: there are no points, or summaries of them.
+fn is_summed_up(run: &Recording) -> bool {
+    !run.summaries.is_empty() || run.points.is_empty()
 }
 
 /// Shows what could not be read, so that readers do not take the page for complete.
@@ -156,7 +159,7 @@ fn charts(section: &Section<'_>, setup: &Setup<'_>, palette: &Palette) -> Markup
         return process(setup, palette);
     }
     let title = "Throughput against overcommit".to_owned();
-    let overcommit = Overcommit::of(section, setup, palette, title);
+    let overcommit = lines::overcommit(section, setup, palette, title);
     let cpus = setup.cpus();
     // Four charts in two rows of two, not three and one.
     let row = if matches!(cpus.len(), 1 | 2 | 4) { "two" } else { "three" };
@@ -177,33 +180,28 @@ fn charts(section: &Section<'_>, setup: &Setup<'_>, palette: &Palette) -> Markup
 
 fn waits(section: &Section<'_>, setup: &Setup<'_>, palette: &Palette) -> Markup {
     html! { @for cpus in setup.cpus() {
-        @let place = setup.place(cpus);
-        @if let Some(chart) = WaitCurves::of(section, setup.at(cpus), palette, place) {
-            (small(&chart))
-        }
+        @if let Some(chart) = lines::waits(section, setup, cpus, palette) { (small(&chart)) }
     } }
 }
 
 fn shares(setup: &Setup<'_>, palette: &Palette) -> Markup {
     html! { @for cpus in setup.cpus() {
-        @if let Some(chart) = Fairness::of(setup.at(cpus), palette, setup.place(cpus)) {
-            (small(&chart))
-        }
+        @if let Some(chart) = fairness(setup, cpus, palette) { (small(&chart)) }
     } }
 }
 
 /// Draws the throughput if there is no second overcommit to draw a line to.
 fn at_one_point(setup: &Setup<'_>, palette: &Palette) -> Markup {
     let row = |cell: &'_ Cell<'_>| cell.interval(|point| point.ops_per_s);
-    let rows: Vec<(&str, Interval)> =
-        setup.cells.iter().filter_map(|cell| Some((cell.series.as_str(), row(cell)?))).collect();
+    let rows = setup.cells.iter().filter_map(|cell| Some((cell.series.as_str(), row(cell)?, None)));
+    let rows: Vec<_> = rows.collect();
     let title = match setup.cells.first().map(Cell::place).filter(|place| !place.is_empty()) {
         Some(place) => format!("Throughput, {place}"),
         None => "Throughput".into(),
     };
     let unit = "operations in a second".to_owned();
     let chart = Intervals { title, unit, ratios: false, rows, show: count, palette };
-    html! { @if chart.rows.iter().any(|(_, of)| of.high > 0.0) {
+    html! { @if chart.rows.iter().any(|(_, of, _)| of.high > 0.0) {
         (both(&chart))
     } }
 }
@@ -212,9 +210,10 @@ fn process(setup: &Setup<'_>, palette: &Palette) -> Markup {
     let first = setup.cells.iter().find_map(|cell| cell.points.first()).map(|(_, point)| *point);
     let baseline = first.and_then(|point| point.baseline.as_deref()).unwrap_or("the baseline");
     let metric = first.and_then(|point| point.metric.as_deref());
-    let rows = |of: fn(&Point) -> Option<Interval>| -> Vec<(&str, Interval)> {
+    let rows = |of: fn(&Point) -> Option<Interval>| -> Vec<_> {
         let row = |cell: &'_ Cell<'_>| cell.interval(of);
-        setup.cells.iter().filter_map(|cell| Some((cell.series.as_str(), row(cell)?))).collect()
+        let cells = setup.cells.iter();
+        cells.filter_map(|cell| Some((cell.series.as_str(), row(cell)?, None))).collect()
     };
     let ratios = Intervals {
         title: format!("How many times better than {baseline}"),
@@ -248,17 +247,18 @@ fn process(setup: &Setup<'_>, palette: &Palette) -> Markup {
 
 fn timelines(runs: &[Recording]) -> Markup {
     let all = || runs.iter().flat_map(|run| run.timelines.iter().map(move |of| (run, of)));
+    let are_threads = all().all(|(_, of)| timeline::is_of_threads(of));
     html! {
         @if all().next().is_some() {
             section class="experiment" id="timelines" {
                 h2 { "Timelines" }
                 p class="note" {
-                    "Each comes from a run that is used for nothing else. "
+                    @if !are_threads { "Each comes from a run that is used for nothing else. " }
                     span class="scripted" {
                         "Drag to move, press + and − or use Ctrl and the wheel to zoom, 0 for all."
                     }
                 }
-                (timeline::legend(all().all(|(_, of)| timeline::is_of_threads(of))))
+                (timeline::legend(are_threads))
                 @for (number, (run, timeline)) in all().enumerate() {
                     @let lanes = Lanes::of(timeline);
                     @let caption = lanes.caption();
@@ -269,6 +269,7 @@ fn timelines(runs: &[Recording]) -> Markup {
                         }
                         p class="note" { (caption.description) }
                         div class="scroll" { (lanes.zoomable(&format!("t{number}"))) }
+                        details { summary { "The same as a table" } (lanes.table()) }
                     }
                 }
             }
@@ -278,12 +279,14 @@ fn timelines(runs: &[Recording]) -> Markup {
 
 fn rest(run: &Recording, many: bool, palette: &Palette) -> Markup {
     let chart = |setting| {
-        let lines = run.summaries.iter().filter(move |line| line.beside == setting);
+        let all = run.summaries.iter().filter(move |line| line.beside == setting);
         Intervals {
             title: format!("Throughput over that of each point’s best peer{}", beside(setting)),
             unit: "geometric mean over all points, by rounds".into(),
             ratios: true,
-            rows: lines.filter_map(|line| Some((line.lock.as_str(), line.of_best_peer?))).collect(),
+            rows: all
+                .filter_map(|line| Some((line.lock.as_str(), line.of_best_peer?, None)))
+                .collect(),
             show: three,
             palette,
         }
