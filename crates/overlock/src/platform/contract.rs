@@ -135,7 +135,7 @@ pub unsafe trait Platform: Sized + 'static {
     }
 
     /// A number that changes when a process forks, in the child (P13): the CPUs that waited in the
-    /// parent do not exist there. Never [`u32::MAX`].
+    /// parent do not exist there. Below 2^31.
     #[inline]
     fn generation() -> u32 {
         0

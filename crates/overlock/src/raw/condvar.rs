@@ -103,16 +103,13 @@ use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::time::Duration;
 
-use super::word::condvar::{Gate, Pace};
+use super::word::condvar::{CLEARING, Gate, Pace};
 use super::{RawLock, TestAndSet};
 use crate::atomic::{Atomic, ConstAtomic};
 use crate::counters::{Class, Event, Uncounted};
 use crate::park;
 use crate::platform::Platform;
 use crate::spin::Spin;
-
-/// In place of a generation: the words are being cleared.
-const CLEARING: u32 = u32::MAX;
 
 /// A condition variable without the lock it is used with. See the [module documentation](self).
 #[repr(C)]
@@ -336,9 +333,10 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
     /// Forgets the waiters of the process that this one was forked from, and that one had the list.
     #[cold]
     fn renew(&self, now: u32) {
+        let clearing = now | CLEARING;
         let seen = self.generation.load(Relaxed);
-        let is_other = seen != now && seen != CLEARING;
-        if is_other && self.generation.compare_exchange(seen, CLEARING, Relaxed, Relaxed).is_ok() {
+        let is_other = seen != now && seen != clearing;
+        if is_other && self.generation.compare_exchange(seen, clearing, Relaxed, Relaxed).is_ok() {
             // A waiter whose signal handler has forked goes on, as if it had been notified.
             self.finish();
             if self.list.is_locked() {
@@ -352,7 +350,7 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
             }
         }
         // ORDERING: Acquire, with the Release above.
-        while self.generation.load(Acquire) == CLEARING {
+        while self.generation.load(Acquire) == clearing {
             P::relax();
         }
     }
@@ -487,3 +485,6 @@ impl<P: Platform, C: Class> fmt::Debug for RawCondvar<P, C> {
         f.debug_struct("RawCondvar").finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, feature = "threads"))]
+mod tests;

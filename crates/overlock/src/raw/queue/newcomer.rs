@@ -198,9 +198,11 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
 
     /// Spins for the lock outside the queue. Returns whether it took the lock.
     fn spin_as_newcomer(&self, has_parked: bool, deadline_ns: Option<u64>) -> bool {
-        let learns = P::in_vain();
+        let costs = P::costs();
+        // A wait that does not spin says nothing of spins.
+        let learns = P::in_vain().filter(|_| costs.spins);
         let in_vain = learns.map_or(0, |vain| vain.load(Relaxed));
-        let mut pace = Pace::of_newcomer(P::costs(), has_parked, in_vain);
+        let mut pace = Pace::of_newcomer(costs, has_parked, in_vain);
         loop {
             // (0,0,0,0,0) -> (0,0,0,0,1), or past a queue (t,0,h,n,0) -> (t,0,h,n+1,1)
             let seen = self.look();
@@ -261,9 +263,24 @@ mod tests {
     use super::*;
     use crate::counters::Uncounted;
     use crate::one_cpu::one_cpu;
+    use crate::platform::Threads;
     use crate::raw::queue::order::Unfair;
 
     one_cpu!(Alone, NOW_NS, || {});
+
+    #[test]
+    fn a_wait_that_does_not_spin_is_no_spin_in_vain() {
+        let held = QueueLock::<Threads, Unfair, Uncounted>::new();
+        held.word.store(LockWord::HELD.bits(), Relaxed);
+        let waits = || assert!(!held.spin_as_newcomer(false, None));
+        let count = || Threads::in_vain().expect("a number, taken here").load(Relaxed);
+        Threads::without_spinning(waits);
+        let before = count();
+        Threads::without_spinning(waits);
+        assert_eq!(count(), before);
+        waits();
+        assert_eq!(count(), before + 1);
+    }
 
     #[test]
     fn who_always_spins_in_vain_soon_spins_for_a_moment_only() {

@@ -1,4 +1,4 @@
-//! Two words of a condition variable: a gate, and the pace of its waits.
+//! Words of a condition variable: a gate, the pace of its waits, and a mark of its generation.
 
 /// A gate: a count of notifications, and in bit 0 whether a waiter may have halted there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,9 @@ impl Gate {
         Self(self.0.wrapping_add(Self::ONE.0))
     }
 }
+
+/// Beside a generation: one of its threads is clearing the words of a condition variable.
+pub(crate) const CLEARING: u32 = 1 << 31;
 
 /// When to spin before a halt: in the upper half the *credit* of spins, and in the lower how many
 /// waits are still to halt at once.
