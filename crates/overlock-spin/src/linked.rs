@@ -21,9 +21,9 @@ unsafe extern "Rust" {
 
 // SAFETY: every clause is answered as the platform that was set answers it, except P0: the cells
 // and the fence are those of `core`, as its are. Its releases may be cheap; here they are
-// read-modify-writes, which P0 always allows. The constants are known before the platform is, so
-// waiters never yield, and an unlock looks for waiters though waiting is switched off: both are
-// what the contract supposes of a platform that says nothing.
+// read-modify-writes, which P0 always allows. The constants are known before the platform is, so an
+// unlock looks for waiters though waiting is switched off, as the contract supposes of a platform
+// that says nothing.
 unsafe impl Platform for Linked {
     type Byte = AtomicU8;
     type Half = AtomicU16;

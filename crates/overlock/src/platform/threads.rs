@@ -84,10 +84,19 @@ unsafe impl Platform for Threads {
     }
 
     fn without_spinning(take: impl FnOnce()) {
+        /// The thread spins again from here on, also if `take` panics.
+        struct Spins(Cpu);
+
+        impl Drop for Spins {
+            fn drop(&mut self) {
+                registry::halts_at_once(self.0).store(false, Relaxed);
+            }
+        }
+
         let Some(cpu) = Self::cpu() else { return take() };
         registry::halts_at_once(cpu).store(true, Relaxed);
+        let _spins = Spins(cpu);
         take();
-        registry::halts_at_once(cpu).store(false, Relaxed);
     }
 
     #[inline(always)]
@@ -119,8 +128,8 @@ unsafe impl Platform for Threads {
 
     #[inline]
     fn in_vain() -> Option<&'static AtomicU32> {
-        // A wait that does not spin says nothing of spins.
-        registry::in_vain().filter(|_| Self::costs().spins)
+        // Threads that have waited for long have a number.
+        Some(Self::slot(registry::numbered()?).in_vain())
     }
 
     fn waiters() -> &'static [Bucket<AtomicU32>] {

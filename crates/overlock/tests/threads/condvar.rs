@@ -220,6 +220,8 @@ fn a_waiter_that_has_halted_takes_the_lock_without_spinning() {
     let condvar = RawCondvar::<Threads>::new();
     assert!(!condvar.wait_between(deadline, || assert!(spins()), || assert!(!spins())));
     assert!(spins());
+    let takes = || panic!("a lock that panics");
+    assert!(catch_unwind(|| condvar.wait_between(deadline, || {}, takes)).is_err() && spins());
 }
 
 #[test]

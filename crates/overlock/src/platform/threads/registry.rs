@@ -80,13 +80,6 @@ fn number(key: libc::pthread_key_t) -> Option<Cpu> {
     unsafe { libc::pthread_getspecific(key) }.addr().checked_sub(1).and_then(Cpu::new)
 }
 
-/// See [`Platform::in_vain`](crate::platform::Platform::in_vain). Threads that have waited for long
-/// have a number.
-#[inline]
-pub(super) fn in_vain() -> Option<&'static AtomicU32> {
-    Some(slot(numbered()?).in_vain())
-}
-
 #[cold]
 fn take(key: libc::pthread_key_t) -> Option<Cpu> {
     let cpu = TAKEN.iter().enumerate().find_map(|(i, word)| take_bit(i, word))?;
