@@ -6,7 +6,7 @@
 #   cargo build --release -p overlock-cli && experiments/compare.sh
 #
 # Names of experiments after the folder select some of them; LOCKS lists the locks, RUNS is the number
-# of rounds, and WRAP is put before each comparison.
+# of rounds, WRAP is put before each comparison, and BESIDE is how many busy processes run meanwhile.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 out=$(realpath -m "${1:-results}")
@@ -15,13 +15,16 @@ overlock=${OVERLOCK:-$here/../target/release/overlock}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$out"
+# Runs a command beside $0 busy processes.
+beside='for _ in $(seq "$0"); do while :; do :; done & done
+    trap "jobs -p | xargs -r kill" EXIT; "$@"'
 
 wanted() { [ $# -eq 1 ] || [[ " ${*:2} " == *" $1 "* ]]; }
 compare() { # NAME, then the arguments of `overlock compare`
-    local name=$1
+    local name=$1${BESIDE:+-beside}
     shift
     echo "== $name"
-    (cd "$work" && ${WRAP:-} "$overlock" compare ${LOCKS:+--locks "$LOCKS"} --runs "${RUNS:-6}" --out "$out/$name.jsonl" "$@") |
+    (cd "$work" && ${WRAP:-} bash -c "$beside" "${BESIDE:-0}" "$overlock" compare ${LOCKS:+--locks "$LOCKS"} --runs "${RUNS:-6}" --out "$out/$name.jsonl" "$@") |
         tee "$out/$name.txt" || true
 }
 

@@ -8,12 +8,20 @@ use serde_json::Value;
 
 mod trust;
 
+/// How the names of files end that `experiments/compare.sh` wrote beside busy processes.
+const BESIDE: &str = "-beside";
+
 /// One file of results: its name without the ending, and its rows.
 struct Kept(String, Vec<Value>);
 
 impl Kept {
     fn of(&self, kind: &'static str) -> impl Iterator<Item = &Value> {
         self.1.iter().filter(move |row| row["kind"] == kind)
+    }
+
+    /// Whether busy processes were beside it.
+    fn is_beside(&self) -> bool {
+        self.0.ends_with(BESIDE)
     }
 
     /// The speed of the program under `lock` over that under libc.
@@ -47,7 +55,8 @@ fn filled(text: &str, kept: &[Kept]) -> Result<String> {
     for (name, table) in [
         ("commands", commands(kept)),
         ("random points", points(kept)),
-        ("programs", programs(kept, &["hybrid", "none"])),
+        ("programs", programs(kept, false)),
+        ("programs beside", programs(kept, true)),
         ("readers", tasks(kept, "rwlock", "read-")),
         ("conditions", tasks(kept, "hybrid", "")),
         ("trust", trust::trust(kept)),
@@ -96,7 +105,7 @@ fn interval(of: &Value) -> String {
 
 /// The commands that ran programs.
 fn commands(kept: &[Kept]) -> String {
-    let kept = kept.iter().filter(|file| file.speed("libc").is_some());
+    let kept = kept.iter().filter(|file| file.speed("libc").is_some() && !file.is_beside());
     let said = |value: &Value| value.as_str().unwrap_or("unknown").to_owned();
     let rows = kept.flat_map(|file| file.of("run")).map(|run| {
         let words = run["command"].as_array().into_iter().flatten().skip(1).map(said);
@@ -172,11 +181,13 @@ fn tasks(kept: &[Kept], lock: &str, begin: &str) -> String {
     table(&head, rows)
 }
 
-/// The programs, the worst under the first of `locks` at first.
-fn programs(kept: &[Kept], locks: &[&str]) -> String {
+/// The programs, the worst under `hybrid` at first: those beside busy processes, or the others.
+fn programs(kept: &[Kept], beside: bool) -> String {
+    let locks = ["hybrid", "none"];
     let median = |file: &Kept, lock: &str| file.speed(lock).and_then(|of| of["median"].as_f64());
     let of = |file| Some((median(file, locks[0])?, file));
-    let mut files: Vec<_> = kept.iter().filter_map(of).collect();
+    let mut files: Vec<_> =
+        kept.iter().filter(|file| file.is_beside() == beside).filter_map(of).collect();
     files.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mean = |lock: &&str| {
         let all: Option<Vec<f64>> = files.iter().map(|(_, file)| median(file, lock)).collect();
@@ -186,10 +197,10 @@ fn programs(kept: &[Kept], locks: &[&str]) -> String {
     let means = || [vec!["geometric mean".into()], locks.iter().map(mean).collect()].concat();
     let row = |(_, file): &(f64, &Kept)| {
         let cell = |lock: &&str| file.speed(lock).map_or("-".into(), interval);
-        [vec![file.0.clone()], locks.iter().map(cell).collect()].concat()
+        [vec![file.0.trim_end_matches(BESIDE).to_owned()], locks.iter().map(cell).collect()].concat()
     };
     let rows = files.iter().map(row).chain((!files.is_empty()).then(means));
-    table(&[&["program"], locks].concat(), rows)
+    table(&[&["program"][..], &locks].concat(), rows)
 }
 
 /// What each policy gains over `linux`, seed by seed, in each file that has both; and what `linux`

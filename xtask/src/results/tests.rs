@@ -15,7 +15,8 @@ fn kept() -> Vec<Kept> {
         json!({"kind": "summary", "lock": "hybrid", "of_best_peer": of(1.25), "pair_ns": 2.5,
                "worst": {"ratio": 0.5}, "longest_stall_ns": 42e6, "beside": 2}),
     ];
-    vec![program("fast", 2.0), program("slow", 0.5), Kept("bench".into(), bench)]
+    let beside = program("slow-beside", 0.7);
+    vec![program("fast", 2.0), program("slow", 0.5), Kept("bench".into(), bench), beside]
 }
 
 #[test]
@@ -29,6 +30,9 @@ fn each_place_gets_its_table_and_the_rest_stays() {
     assert!(filled.starts_with(&format!("# Title\n<!-- programs -->\n{head}")), "{filled}");
     assert!(filled.ends_with(rows) && !filled.contains("old"), "{filled}");
     assert!(super::filled("<!-- programs -->\n", &kept()).is_err(), "a place without an end");
+    let beside = super::filled(&text.replace("programs", "programs beside"), &kept()).unwrap();
+    let row = "| slow | 0.700 (0.600..0.800) | 1.00 (0.900..1.10) |\n| geometric mean | 0.700 |";
+    assert!(beside.contains(row) && !beside.contains("fast"), "{beside}");
     for nothing in [&kept()[2..], &[]] {
         assert_eq!(super::filled(text, nothing).unwrap(), text, "no program was run");
     }
