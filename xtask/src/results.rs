@@ -197,7 +197,8 @@ fn programs(kept: &[Kept], beside: bool) -> String {
     let means = || [vec!["geometric mean".into()], locks.iter().map(mean).collect()].concat();
     let row = |(_, file): &(f64, &Kept)| {
         let cell = |lock: &&str| file.speed(lock).map_or("-".into(), interval);
-        [vec![file.0.trim_end_matches(BESIDE).to_owned()], locks.iter().map(cell).collect()].concat()
+        [vec![file.0.trim_end_matches(BESIDE).to_owned()], locks.iter().map(cell).collect()]
+            .concat()
     };
     let rows = files.iter().map(row).chain((!files.is_empty()).then(means));
     table(&[&["program"][..], &locks].concat(), rows)
