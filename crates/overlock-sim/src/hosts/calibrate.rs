@@ -2,7 +2,7 @@
 //!
 //! | figure | how |
 //! |---|---|
-//! | `pause`, `clock`, `rmw`, `full` | loops of a million |
+//! | `pause`, `clock`, `rmw`, `full` | loops of a million, while another CPU spins |
 //! | the ways of a line | two threads that count one word up in turns, for each pair of CPUs |
 //! | `call` | a single vCPU that kicks itself; `halt` is half of it |
 //! | `kick` | a thread that wakes one that sleeps on another CPU |
@@ -25,7 +25,7 @@ use overlock_results::locks::HAND_OVER;
 use overlock_results::stats::median;
 use std::hint::{black_box, spin_loop};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering::*, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*, fence};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
@@ -71,20 +71,26 @@ fn assumed(ns: u64, why: &str) -> Figure {
 }
 
 fn costs(lab: &dyn World) -> Result<Costs> {
+    let mut cpus = (0..1024).filter(|&cpu| may_run_on(cpu));
+    let two =
+        cpus.next().zip(cpus.next()).context("there is only one CPU, and two are measured")?;
     let word = AtomicU32::new(0);
-    let pause = per_turn(spin_loop);
-    let clock = per_turn(|| {
-        black_box(ticks());
-    });
-    let rmw = per_turn(|| {
+    let adds = || {
         word.fetch_add(1, Relaxed);
-    });
-    let full = per_turn(|| {
-        word.store(1, Relaxed);
-        fence(SeqCst);
-    });
+    };
+    let lone_rmw = per_turn(adds);
+    let [pause, clock, rmw, full] = beside_a_spinner(two, || {
+        let fences = || {
+            word.store(1, Relaxed);
+            fence(SeqCst);
+        };
+        let reads = || {
+            black_box(ticks());
+        };
+        [per_turn(spin_loop), per_turn(reads), per_turn(adds), per_turn(fences)]
+    })?;
     let line = transfer()? - rmw;
-    let kick = wakes()?;
+    let kick = wakes_between(two)?;
     let turn = |r: &Run| 1e9 / r.ops_per_s.max(1.0);
     // The vCPU hands the token to itself: one kick, and no halt.
     let call = median_of(lab, "micro", HAND_OVER, (1, 1), turn)?;
@@ -96,7 +102,7 @@ fn costs(lab: &dyn World) -> Result<Costs> {
     let port = median_of(lab, "pmtimer", "hybrid", (1, 1), |r| r.timer_read_ns)?;
     let pair = 1e9 / median_of(lab, "micro", "native-test-and-set", (1, 1), |r| r.ops_per_s)?;
     // In the simulator, such a pair is these two accesses and `notes`.
-    let notes = pair - 2.0 * rmw;
+    let notes = pair - 2.0 * lone_rmw;
     let way = || measured(line, "a turn of two CPUs that count a word up, less a fetch_add");
     Ok(Costs {
         hit: assumed(1, "a load from the first-level cache"),
@@ -128,6 +134,28 @@ fn costs(lab: &dyn World) -> Result<Costs> {
     })
 }
 
+/// Measures on one CPU while another one spins. In a run all CPUs are busy, and two that are threads
+/// of one core, which a virtual machine may not know of its own, slow each other down.
+fn beside_a_spinner<T: Send>(
+    (one, other): (usize, usize),
+    measure: impl FnOnce() -> T + Send,
+) -> Result<T> {
+    let is_done = AtomicBool::new(false);
+    let spins = || {
+        run_on(other)?;
+        while !is_done.load(Relaxed) {
+            spin_loop();
+        }
+        Ok(None)
+    };
+    let measures = || {
+        let measured = run_on(one).map(|()| Some(measure()));
+        is_done.store(true, Relaxed);
+        Ok(measured?)
+    };
+    both(measures, spins)?.context("nothing was measured")
+}
+
 /// Returns the nanoseconds of one turn of a loop.
 fn per_turn(mut turn: impl FnMut()) -> f64 {
     let clock = Clock::start();
@@ -154,7 +182,7 @@ fn transfer() -> Result<f64> {
             ways.push(spells[SHORTER]);
         }
     }
-    median(&ways).context("there is only one CPU, so no line can move between two")
+    median(&ways).context("no line can move between two CPUs")
 }
 
 /// Times two threads on two CPUs that count a word up in turns. Each tries with one instruction, so
@@ -201,15 +229,7 @@ fn both<T: Send>(
 }
 
 /// Returns the nanoseconds for which a thread is busy that wakes one that sleeps on another CPU.
-fn wakes() -> Result<f64> {
-    let mut cpus = (0..1024).filter(|&cpu| may_run_on(cpu));
-    match (cpus.next(), cpus.next()) {
-        (Some(one), Some(other)) => wakes_between(one, other),
-        _ => bail!("there is only one CPU, so no thread can wake another that sleeps beside it"),
-    }
-}
-
-fn wakes_between(one: usize, other: usize) -> Result<f64> {
+fn wakes_between((one, other): (usize, usize)) -> Result<f64> {
     let (sleeper, woken) = (OnceLock::<Thread>::new(), AtomicU32::new(0));
     let sleeps = || {
         // First of all: the waker waits for it.
@@ -265,8 +285,9 @@ mod tests {
     #[test]
     fn a_cpu_that_can_not_be_used_ends_the_measurement() {
         const NONE: usize = usize::MAX;
-        for (one, other) in [(0, NONE), (NONE, 0)] {
-            assert!(wakes_between(one, other).is_err());
+        for two in [(0, NONE), (NONE, 0)] {
+            assert!(wakes_between(two).is_err());
+            assert!(beside_a_spinner(two, || 0).is_err());
         }
     }
 }
