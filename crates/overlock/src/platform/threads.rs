@@ -7,7 +7,7 @@
 //! | P2 | Signals wake a thread early, and so do wakes meant for an earlier user of the address. |
 //! | P4 | Waking an address that has no waiters returns 0. |
 //! | P6 | The processor's pause instruction. |
-//! | P7, P8 | A slot for each live thread, taken on its first contended lock operation and returned when the thread has exited ([`registry`]). 8,191 slots; a thread beyond that has no number, spins and naps. |
+//! | P7, P8 | A slot for each live thread, taken on its first contended lock operation and returned when the thread has exited ([`registry`]). 8,191 slots; a thread beyond that has no number, and naps where it can't halt on the lock's own word. |
 //! | P9 | `CLOCK_MONOTONIC` ([`clock`]). |
 //! | P10 | [`Threads::set_waiting`] switches waiting off. |
 //! | P11 | Restartable sequences, cut off by `membarrier`, where the system has both ([`rseq`]). |
