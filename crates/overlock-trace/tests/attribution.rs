@@ -105,6 +105,46 @@ fn the_holders_states_are_told_apart() {
     assert_eq!(waits(&found)[0].links[&asleep(5).into()], 40_000);
 }
 
+/// In its section B waits for another lock, y, and then wakes C at x: x is a lock all the same.
+#[test]
+fn a_lock_is_known_where_its_holders_wait_for_others() {
+    let found = report(&events(
+        "
+        0 A+ B+ C+
+        10 B?x B-0 C?x C-0
+        20 A^x B!A A,
+        25 B> B.
+        30 B?y B-0
+        40 A^y B!A A,
+        45 B> B.
+        50 B^x C!B B,
+        55 C> C.",
+    ));
+    assert_eq!((at(&found, 'x').relays, at(&found, 'y').relays), (1, 0));
+}
+
+/// Threads hand a token on through a pipe: who was woken there wakes the next.
+#[test]
+fn sleeps_that_hand_on_are_told_from_those_for_work() {
+    let handed_on = |woken_by: [u8; 2], site| {
+        let asleep = What::Out(State::Asleep(Reason(5), Site(site)));
+        let mut events = events("0 A+ B+ C+");
+        for (at_ns, thread, what) in [
+            (10, b'B', asleep),
+            (20, b'C', asleep),
+            (30, b'B', What::Woken { by: woken_by[0].into(), site: Site(0) }),
+            (35, b'B', What::In),
+            (40, b'C', What::Woken { by: woken_by[1].into(), site: Site(0) }),
+        ] {
+            events.push(Event { at_ns, thread: thread.into(), what });
+        }
+        report(&events).rows[0].handed_on
+    };
+    assert_eq!(handed_on([b'A', b'B'], 7), 1);
+    assert_eq!(handed_on([b'A', b'A'], 7), 0, "A gives both something to do");
+    assert_eq!(handed_on([b'A', b'B'], 0), 0, "the place is not known");
+}
+
 /// A reader that releases the lock twice in one wait has taken it past the writer that waits.
 #[test]
 fn threads_that_pass_a_waiter_are_seen() {

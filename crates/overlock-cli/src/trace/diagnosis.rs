@@ -215,8 +215,11 @@ pub(super) fn diagnosis(found: &Findings) -> String {
                 let open = worst(found, found.open().cloned());
                 return format!(
                     "For {} of all thread time, threads waited at {} ({}) for what may be a lock, \
-                     or work: who ends that is not seen. {waited} was spent waiting for locks.",
-                    open.share, open.place, open.what
+                     or work: {} is not seen. {waited} was spent waiting for locks.",
+                    open.share,
+                    open.place,
+                    open.what,
+                    if is_java(&open) { "the code that parks" } else { "who ends that" }
                 );
             }
             _ if verdict.lock_share < NOTICED => {
@@ -335,7 +338,7 @@ fn unblock(outside: &Worst) -> String {
     // The words are those of a call, and of what it waits for.
     let (call, thing) = outside.what.split_once(", ").unwrap_or(("", &outside.what));
     let thing = match call {
-        "" => thing.to_owned(),
+        "" => format!("the {thing}"),
         call => format!("{thing} ({call})"),
     };
     let Some(one) = &outside.finding else { return format!("Wait less for {thing}.") };
@@ -348,12 +351,17 @@ fn unblock(outside: &Worst) -> String {
             "Wait less often for {thing}: write more at a time, or let a thread wait for it that \
              no other one waits for."
         ),
+        Kind::Pipe => format!(
+            "The threads that wait for {thing} there end each other's waits, as with a lock: hold on \
+             to what they hand on for shorter times, or hand on more of it."
+        ),
         Kind::Fault => format!(
             "Memory has to be read from a disk first ({thing}): read it before it is needed, or \
              keep more of it in memory."
         ),
         _ => {
-            let by = one.enders.first().map(|(who, _)| format!("; {who} ends most of these waits"));
+            let by = one.enders.first().filter(|(who, _)| who != "the kernel");
+            let by = by.map(|(who, _)| format!("; {who} ends most of these waits"));
             format!(
                 "Hold {thing} for shorter times, take it less often, or do without it{}.",
                 by.unwrap_or_default()
@@ -393,9 +401,11 @@ fn processors(found: &Findings, place: &str) -> String {
     format!("{fewer}, or find out what else runs.")
 }
 
-/// Another lock can be tried where it can be preloaded.
+/// Another lock can be tried where it can be preloaded, and stands for the C library's own.
 fn try_compare(found: &Findings) -> &'static str {
-    match found.facts.can_preload {
+    let replaced = [Kind::Mutex, Kind::RwLock, Kind::Writer, Kind::Retake];
+    let worst = found.of(Class::Lock).into_iter().next();
+    match found.facts.can_preload && worst.is_some_and(|one| replaced.contains(&one.kind)) {
         true => "; try: overlock compare -- PROGRAM",
         false => ".",
     }
@@ -424,6 +434,11 @@ fn runtime(lock: &Worst) -> String {
                             threads; no lock can be exchanged."
                 .into()
         }
+        Some(Kind::Monitor) => format!(
+            "One thread at a time is inside of a Java monitor (synchronized): take it less often at {}, \
+             split it, or do less inside; jstack PID names it.",
+            lock.place
+        ),
         Some(kind) if kind.is_streams() => format!(
             "All threads write to one stream at {}, whose lock is the C library's own: format a whole \
              message first and write it at once, give each thread a buffer, or let one thread write.",
@@ -460,6 +475,10 @@ fn idle(found: &Findings) -> String {
         .into()
 }
 
+fn is_java(worst: &Worst) -> bool {
+    worst.finding.as_ref().is_some_and(|one| one.kind == Kind::Park)
+}
+
 /// Says how to see more.
 fn closer(found: &Findings) -> String {
     let told = match Gap::of(found) {
@@ -467,6 +486,9 @@ fn closer(found: &Findings) -> String {
         Gap::Unseen => {
             "A thread is first seen when it gets or loses a processor: watch for longer, if the \
              program runs for longer."
+        }
+        Gap::Open if is_java(&worst(found, found.open().cloned())) => {
+            "Java tells which: jstack PID, or async-profiler's profile of locks."
         }
         Gap::Open => "Run this as root, which tells who wakes whom.",
         Gap::Missed => {

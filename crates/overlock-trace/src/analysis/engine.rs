@@ -30,6 +30,7 @@ use super::spin::Spins;
 use super::state::{Site, State, Times};
 use super::timeline::Timeline;
 use super::wait::Wait;
+use std::collections::VecDeque;
 
 /// How much is kept, and what a sample stands for.
 #[derive(Clone, Copy, Debug)]
@@ -59,10 +60,10 @@ pub(super) struct Thread {
     pub(super) ended: Option<(Wait, u64)>,
     /// The word whose waiters it wakes at this moment.
     pub(super) wakes: Option<u64>,
-    /// The lock that it has got after a wait, the row, and when.
-    pub(super) got: Option<(u64, usize, u64)>,
-    /// The places of the last two waits that it was woken from, and for how long it had run then.
-    pub(super) last: [Option<(Site, u64)>; 2],
+    /// The words that it has got after a wait and not released, the row of each, and when.
+    pub(super) got: VecDeque<(u64, usize, u64)>,
+    /// The places of the last sleeps that it was woken from, and for how long it had run then.
+    pub(super) last: VecDeque<(Site, u64)>,
     /// A look has found its present sleep, and stands for so long.
     pub(super) look_ns: u64,
     /// For how long snapshots have seen it in its present sleep.
@@ -70,6 +71,29 @@ pub(super) struct Thread {
     /// How often it has got a processor.
     pub(super) turns: u64,
     pub(super) has_ended: bool,
+}
+
+/// How many words and places a thread remembers. In one section it may wait for some others.
+const REMEMBERED: usize = 4;
+
+impl Thread {
+    /// It was woken at a place.
+    pub(super) fn was_woken(&mut self, site: Site, at: u64) {
+        self.last.retain(|(known, _)| *known != site);
+        self.last.truncate(REMEMBERED - 1);
+        self.last.push_front((site, self.line.ran(at)));
+    }
+
+    /// Returns whether it was woken at a place not long ago.
+    pub(super) fn comes_from(&self, site: Site) -> bool {
+        site != Site(0) && self.last.iter().any(|(known, _)| *known == site)
+    }
+
+    /// It has got a word that it waited for.
+    pub(super) fn gets(&mut self, word: u64, row: usize, at: u64) {
+        self.got.truncate(REMEMBERED - 1);
+        self.got.push_front((word, row, at));
+    }
 }
 
 /// The analysis of one program.
@@ -141,7 +165,8 @@ impl Analysis {
             self.commit(id);
             self.turn(at, id, State::Unknown, None);
             let Some(thread) = self.threads.get_mut(&id) else { continue };
-            (thread.got, thread.wakes) = (None, None);
+            thread.got.clear();
+            thread.wakes = None;
             if let Some(wait) = &mut thread.wait {
                 wait.credit(State::Unknown, at.saturating_sub(wait.from));
                 wait.from = at.max(wait.from);
@@ -199,8 +224,8 @@ impl Analysis {
             wait: None,
             ended: None,
             wakes: None,
-            got: None,
-            last: [None; 2],
+            got: VecDeque::new(),
+            last: VecDeque::new(),
             look_ns: 0,
             looked_ns: 0,
             turns: 0,

@@ -9,7 +9,7 @@ impl Analysis {
     pub(super) fn takes(&mut self, at: u64, id: u32, address: u64) {
         self.commit(id);
         let Some(thread) = self.threads.get_mut(&id) else { return };
-        thread.got = thread.got.filter(|(got, ..)| *got != address);
+        thread.got.retain(|(got, ..)| *got != address);
         if let Some(lock) = self.locks.get_mut(&word(thread.process, address)) {
             lock.takes(id, at);
         }
@@ -19,8 +19,8 @@ impl Analysis {
         self.commit(id);
         let Some(thread) = self.threads.get_mut(&id) else { return };
         thread.wakes = Some(lock);
-        if let Some((_, row, since)) = thread.got.filter(|(got, ..)| *got == lock) {
-            thread.got = None;
+        let got = thread.got.iter().position(|(got, ..)| *got == lock);
+        if let Some((_, row, since)) = got.and_then(|got| thread.got.remove(got)) {
             self.rows[row].relays += 1;
             self.rows[row].hold_ns.record(at.saturating_sub(since));
         }

@@ -39,7 +39,12 @@ impl Analysis {
         if ns == 0 || self.is_by_looks {
             return;
         }
+        let waker = ender.and_then(|(by, _)| self.threads.get(&by));
+        let is_handed_on = waker.is_some_and(|waker| waker.comes_from(site));
         let Some(thread) = self.threads.get_mut(&id) else { return };
+        if ender.is_some() {
+            thread.was_woken(site, thread.line.since());
+        }
         let look_ns = std::mem::take(&mut thread.look_ns);
         let key = Key { process: thread.process, lock: 0, site, reason: Some(reason) };
         // Where only looks tell sleeps apart, one that no look has found is known by its time only.
@@ -49,6 +54,7 @@ impl Analysis {
         let index = self.row(key);
         let row = &mut self.rows[index];
         row.stall(id, ns, ender);
+        row.handed_on += u64::from(is_handed_on);
         if look_ns > 0 {
             let (sum, count) = row.looked.unwrap_or_default();
             row.looked = Some((sum + ns.max(look_ns), count + (look_ns / ns).max(1)));
@@ -58,12 +64,13 @@ impl Analysis {
     pub(super) fn woken(&mut self, at: u64, id: u32, ender: (u32, Site)) {
         let waker = self.threads.get(&ender.0);
         let wakes = waker.and_then(|waker| waker.wakes);
-        let passed_on = waker.map_or([None; 2], |waker| waker.last);
+        let site = self.threads.get(&id).and_then(|thread| Some(thread.wait.as_ref()?.site));
+        let is_handed_on = site.is_some_and(|site| waker.is_some_and(|one| one.comes_from(site)));
         let Some(thread) = self.threads.get_mut(&id) else { return };
         if let Some(wait) = &mut thread.wait {
             wait.is_woken |= wakes == Some(wait.lock);
             wait.ender = Some(ender);
-            wait.is_handed_on = passed_on.iter().flatten().any(|(site, _)| *site == wait.site);
+            wait.is_handed_on = is_handed_on;
         }
         // A thread that is woken before it has given up its processor goes on running.
         if thread.line.state().sleeps() || thread.line.state() == State::Unknown {
@@ -85,13 +92,14 @@ impl Analysis {
         } else {
             self.commit(id);
             let Some(thread) = self.threads.get_mut(&id) else { return };
-            (thread.got, thread.wakes) = (None, None);
+            thread.got.retain(|(got, ..)| *got != lock);
+            thread.wakes = None;
             let ran = thread.line.ran(at);
             let mut wait = Wait::new(lock, site, is_lock, at);
             let is_again = |(last, before): (Site, u64)| {
                 last == site && ran.saturating_sub(before) < NEXT_TO_NOTHING_NS
             };
-            wait.is_for_nothing = thread.last.into_iter().flatten().any(is_again);
+            wait.is_for_nothing = thread.last.iter().copied().any(is_again);
             thread.wait = Some(wait);
             self.locks.entry(link).or_default().joins(id, at);
         }
@@ -142,10 +150,11 @@ impl Analysis {
         row.for_nothing += u64::from(wait.is_for_nothing);
         row.take(&wait, at, self.limits.reasons);
         thread_of(self, id, |thread| {
-            thread.got = wait.is_woken.then_some((wait.lock, index, at));
+            if wait.is_woken {
+                thread.gets(wait.lock, index, at);
+            }
             if wait.ender.is_some() {
-                let older = thread.last.into_iter().flatten().find(|(site, _)| *site != wait.site);
-                thread.last = [Some((wait.site, thread.line.ran(at))), older];
+                thread.was_woken(wait.site, at);
             }
         });
     }

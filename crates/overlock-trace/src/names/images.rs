@@ -35,6 +35,7 @@ struct Sections {
 /// The code of a process between two `exec`s.
 #[derive(Clone)]
 struct Image {
+    process: u32,
     mappings: Vec<Mapping>,
     unwinder: UnwinderX86_64<Bytes>,
 }
@@ -85,13 +86,14 @@ const UNKNOWN: Site = Site(0);
 impl Images {
     /// A process starts a program.
     pub(crate) fn exec(&mut self, process: u32) {
-        self.images.push(Image { mappings: Vec::new(), unwinder: UnwinderX86_64::new() });
+        let unwinder = UnwinderX86_64::new();
+        self.images.push(Image { process, mappings: Vec::new(), unwinder });
         self.of_process.insert(process, self.images.len() - 1);
     }
 
     pub(crate) fn fork(&mut self, parent: u32, child: u32) {
         if let Some(image) = self.of_process.get(&parent) {
-            self.images.push(self.images[*image].clone());
+            self.images.push(Image { process: child, ..self.images[*image].clone() });
             self.of_process.insert(child, self.images.len() - 1);
         }
     }
@@ -203,6 +205,11 @@ impl Images {
         let info = &self.files.get(path)?.as_ref()?.info;
         let (text, range) = (info.text.as_ref()?, info.text_svma.clone()?);
         range.contains(&at).then_some(Code { image, at, start: range.start, text })
+    }
+
+    /// Returns the process of a stack.
+    pub(crate) fn process(&self, frames: &Frames) -> Option<u32> {
+        Some(self.images.get(frames.image)?.process)
     }
 
     /// Returns the file that an address is in, and the address in the file's own terms.

@@ -340,7 +340,7 @@ mod tests {
             let reason = kernel.call(0, number.parse().unwrap(), 0);
             assert_eq!(kernel.why(reason), (line.kind, &*words(name, line.words)));
         }
-        assert_eq!(lines("calls").len(), 43, "a table that is not read is empty");
+        assert!(lines("calls").len() > 40, "a table that is not read is empty");
         let process = std::process::id();
         let (reads, _writes) = std::io::pipe().unwrap();
         let reads = std::os::fd::AsRawFd::as_raw_fd(&reads).unsigned_abs().into();

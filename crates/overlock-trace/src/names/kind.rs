@@ -105,8 +105,13 @@ impl Kind {
 
     /// Returns what such a sleep is; where the kind does not say, what its threads do does.
     pub(crate) fn class(self, row: &Row) -> Class {
-        let relays = if row.relays_like_a_lock() { Class::Lock } else { Class::Work };
-        self.names_class().unwrap_or(relays)
+        match (self.names_class(), row.relays_like_a_lock()) {
+            // A token goes through it, as through the pipe of `make`'s job server.
+            (_, true) if self == Kind::Pipe => Class::Outside,
+            (Some(class), _) => class,
+            (None, true) => Class::Lock,
+            (None, false) => Class::Work,
+        }
     }
 
     /// Returns what such a sleep is, if the kind says it.

@@ -9,11 +9,13 @@ use super::word::Op;
 /// mutex, which the thread takes again before it returns. Elsewhere there it is for an inner lock.
 pub(crate) fn kind(stack: &[Frame], op: Op) -> Kind {
     let is_inside = is_inside(stack);
-    let mut kind = None;
-    for frame in stack.iter().take_while(|frame| is_passing_on(frame)) {
+    let (mut kind, mut is_lost_before) = (None, false);
+    for frame in passing_on(stack) {
+        let is_passed = is_lost(frame) && !is_passing_on(frame);
+        is_lost_before |= is_passed;
         let part = || lines("parts").iter().find(|one| frame.function.contains(one.name));
         // The outermost such function is what the program called.
-        let found = function(frame).or_else(|| Some(part()?.kind));
+        let found = function(frame).or_else(|| Some(part().filter(|_| !is_lost_before)?.kind));
         // A function that has lost its name tells nothing, but its module may.
         let lost = match (found, kind) {
             (None, Some(Kind::Condvar)) => interpreter(frame),
@@ -83,7 +85,7 @@ pub(crate) fn kind_of(told: Option<Kind>, stack: &[Frame], op: Op) -> Kind {
             Kind::Semaphore | Kind::Condvar | Kind::Mutex | Kind::Futex | Kind::Timer | Kind::Poll,
         ) if stack
             .iter()
-            .take_while(|frame| is_passing_on(frame))
+            .take(passed(stack))
             .any(|frame| function(frame).or_else(|| interpreter(frame)).is_some()) =>
         {
             match named {
@@ -110,6 +112,25 @@ fn is_passing_on(frame: &Frame) -> bool {
         || function(frame).is_some()
         || (frame.function.starts_with(&frame.module) && interpreter(frame).is_some())
         || implemented(&frame.function).is_some_and(|(_, of)| is_of_rust(of))
+}
+
+/// Returns whether a function has lost its name, and is known by its address only.
+fn is_lost(frame: &Frame) -> bool {
+    !frame.module.is_empty() && frame.function.starts_with(&format!("{}+", frame.module))
+}
+
+/// Returns the functions that pass a wait on, the innermost first. Those that have lost their names
+/// are among them if their caller is known to wait.
+fn passing_on(stack: &[Frame]) -> impl Iterator<Item = &Frame> {
+    stack.iter().take(passed(stack))
+}
+
+fn passed(stack: &[Frame]) -> usize {
+    let count = |is: fn(&Frame) -> bool| stack.iter().take_while(|frame| is(frame)).count();
+    let (plain, with_lost) =
+        (count(is_passing_on), count(|one| is_passing_on(one) || is_lost(one)));
+    let known = stack[plain..with_lost].iter().rposition(|frame| function(frame).is_some());
+    known.map_or(plain, |known| plain + known + 1)
 }
 
 fn is_of_rust(path: &str) -> bool {
@@ -140,7 +161,16 @@ const BEGINNINGS: [&str; 8] = [
 /// Returns the function that concerns the user, the first of the program's own, and its callers.
 pub(crate) fn place(stack: &[Frame]) -> (String, Vec<String>) {
     let is_named = |frame: &Frame| !frame.function.starts_with("0x");
-    let own = stack.iter().position(|frame| !is_passing_on(frame) && is_named(frame));
+    let passed = passed(stack);
+    let is_own = |frame: &Frame| !is_passing_on(frame) && is_named(frame);
+    let first = stack[passed..].iter().position(is_own).map(|at| at + passed);
+    // A library may name only the functions that others call.
+    let of_module = |first: usize| {
+        let of = |frame: &Frame| is_own(frame) && !is_lost(frame);
+        let mut same = stack[first..].iter().take_while(|one| one.module == stack[first].module);
+        same.position(of).map_or(first, |at| at + first)
+    };
+    let own = first.map(of_module);
     // Without one, the outermost function that the tables know.
     let known = || stack.iter().rposition(|frame| function(frame).is_some());
     let outermost = || {
@@ -281,6 +311,21 @@ mod tests {
             frame("main::h0123456789abcdef", "app"),
         ];
         assert_eq!((kind(&rust, Op::Other), placed(&rust)), (Kind::Mutex, "main (app.c:7)".into()));
+    }
+
+    /// A library that was stripped names what others call. A lock is known by that, too.
+    #[test]
+    fn functions_without_names_are_passed_over_to_those_of_their_library() {
+        let lost = |at| frame(&format!("libsqlite3.so+{at}"), "libsqlite3.so");
+        let named = |name| frame(name, "libsqlite3.so");
+        let sleeps = [frame("usleep", "libc.so.6"), lost("0x1"), named("sqlite3InvokeBusyHandler")];
+        let stack =
+            [&sleeps[..], &[lost("0x2"), named("sqlite3_step"), frame("f", "app")]].concat();
+        assert_eq!(kind_of(Some(Kind::Timer), &stack, Op::Other), Kind::FileLock);
+        assert_eq!(place(&stack).0, "sqlite3_step (libsqlite3.so)");
+        let work = [frame("usleep", "libc.so.6"), lost("0x1"), frame("f", "app")];
+        assert_eq!(kind_of(Some(Kind::Timer), &work, Op::Other), Kind::Timer);
+        assert_eq!(place(&work).0, "libsqlite3.so+0x1 (libsqlite3.so)");
     }
 
     #[test]

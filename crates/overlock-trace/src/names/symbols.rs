@@ -20,6 +20,8 @@ pub(crate) struct Frame {
 #[derive(Default)]
 pub(crate) struct Symbols {
     files: HashMap<String, File>,
+    /// The code that each process has compiled, where it tells.
+    compiled: HashMap<u32, File>,
 }
 
 #[derive(Default)]
@@ -42,7 +44,15 @@ impl Symbols {
                     let file = self.files.entry(path.to_owned()).or_insert_with(|| File::new(path));
                     file.name(path, at, &mut named);
                 }
-                None => named.push(Frame { function: format!("{address:#x}"), ..Frame::default() }),
+                None => {
+                    let process = images.process(frames).unwrap_or(0);
+                    let file = self.compiled.entry(process).or_insert_with(|| {
+                        let path = format!("/tmp/perf-{process}.map");
+                        File::compiled(&std::fs::read_to_string(path).unwrap_or_default())
+                    });
+                    let function = file.symbol(address).unwrap_or(format!("{address:#x}"));
+                    named.push(Frame { function, ..Frame::default() });
+                }
             }
         }
         named
@@ -63,6 +73,22 @@ impl File {
             functions.sort();
         }
         File { lines: Loader::new(path).ok(), functions }
+    }
+
+    /// Reads what a runtime writes of the code that it compiles, in `perf`'s format: the address
+    /// and the size in hexadecimal, and the name. Later lines may take the place of earlier ones.
+    fn compiled(text: &str) -> Self {
+        let function = |line: &str| {
+            let mut fields = line.splitn(3, ' ');
+            let mut number = || {
+                let field = fields.next()?;
+                u64::from_str_radix(field.strip_prefix("0x").unwrap_or(field), 16).ok()
+            };
+            Some((number()?, number()?, fields.next()?.to_owned()))
+        };
+        let mut functions: Vec<_> = text.lines().filter_map(function).collect();
+        functions.sort_by_key(|(start, ..)| *start);
+        File { lines: None, functions }
     }
 
     /// Adds the functions at an address: those that are inlined there, and the one that is called.
@@ -96,5 +122,20 @@ impl File {
         let (.., name) = near.into_iter().find(|(start, size, _)| at - start < *size)?;
         let plain = name.split('@').next().unwrap_or(name);
         Some(addr2line::demangle_auto(plain.into(), None).into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compiled_code_has_the_names_that_its_runtime_wrote() {
+        let text = "7f00 40 Interpreter\n0x7f40 0x20 java.lang.String Broker.send(int)\nbad\n\
+                    7f40 20 void Broker.poll()\n";
+        let file = File::compiled(text);
+        assert_eq!(file.symbol(0x7f3f).unwrap(), "Interpreter");
+        assert_eq!(file.symbol(0x7f5f).unwrap(), "void Broker.poll()");
+        assert_eq!(file.symbol(0x7f60), None);
     }
 }

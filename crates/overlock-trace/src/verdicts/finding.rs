@@ -1,6 +1,6 @@
 //! What was found, with names: what threads slept for and where, who ended that, loops that wait.
 
-use super::naming::{Named, Names};
+use super::naming::{Named, Names, path};
 use crate::analysis::{Report, Row, State};
 use crate::names::{Class, Kind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,7 +51,7 @@ impl Finding {
     /// Returns a place with its callers.
     #[must_use]
     pub fn path(&self) -> String {
-        std::iter::once(&self.place).chain(&self.callers).cloned().collect::<Vec<_>>().join(" <- ")
+        path(&self.place, &self.callers)
     }
 
     /// Returns for how long the holders waited for each other.
@@ -136,12 +136,7 @@ pub(super) fn rows(report: &Report, names: &mut Names<'_>) -> Vec<Finding> {
         }
         let mut enders: BTreeMap<String, u64> = BTreeMap::new();
         for ((thread, site), (_, ns)) in &row.enders {
-            let who = names.thread(*thread);
-            let who = match site.0 {
-                0 => who,
-                _ => format!("{}, {who}", names.place(*site)),
-            };
-            *enders.entry(who).or_default() += ns;
+            *enders.entry(names.thread_at(*thread, *site)).or_default() += ns;
         }
         let sorted = |sums: BTreeMap<String, u64>| {
             let mut sorted = Vec::new();

@@ -18,6 +18,18 @@ pub(crate) struct Named {
     pub(crate) what: Option<String>,
 }
 
+impl Named {
+    pub(crate) fn path(&self) -> String {
+        path(&self.place, &self.callers)
+    }
+}
+
+/// Returns a place with its callers.
+pub(super) fn path(place: &str, callers: &[String]) -> String {
+    let all = std::iter::once(place).chain(callers.iter().map(String::as_str));
+    all.collect::<Vec<_>>().join(" <- ")
+}
+
 pub(crate) struct Names<'a> {
     pub(crate) tracer: &'a Tracer,
     symbols: Symbols,
@@ -60,6 +72,15 @@ impl<'a> Names<'a> {
     /// Returns what a row's thread sleeps for.
     pub(crate) fn of_row(&mut self, key: &Key) -> Named {
         self.of(key.site, key.reason)
+    }
+
+    /// Returns the function at a site and its callers, and a thread there.
+    pub(crate) fn thread_at(&mut self, thread: u32, site: Site) -> String {
+        let who = self.thread(thread);
+        match site.0 {
+            0 => who,
+            _ => format!("{}, {who}", self.of(site, None).path()),
+        }
     }
 
     /// Returns the function at a site, with its line.
@@ -118,6 +139,7 @@ impl<'a> Names<'a> {
             state => state.did().to_owned(),
         };
         let named = self.of(site, None);
-        format!("{} at {}, whose holder {end}", named.kind.name(), named.place)
+        let at = format!("{} at {}", named.kind.name(), named.place);
+        if named.kind == Kind::Timer { at } else { format!("{at}, whose holder {end}") }
     }
 }

@@ -1,7 +1,7 @@
 //! What the shares mean, and what to do about it: the one place where that is decided.
 
 use super::finding::{Facts, Finding, Loop};
-use crate::analysis::{Report, State, Times};
+use crate::analysis::{Report, Site, State, Times};
 use crate::names::{Class, Kind};
 
 /// What to do; records have its name in lower case, with hyphens.
@@ -70,6 +70,8 @@ const NOTICEABLE_SPINNING: f64 = 0.10;
 const ENOUGH_SAMPLES: u64 = 20;
 /// Threads that could run always wait for their turn, where others run; only this part counts.
 const TURNS: f64 = 0.25;
+/// Threads that want to run for so many times longer than they do are not busy with work.
+const STARVED: f64 = 8.0;
 /// Threads that sleep for a moment wait for something, if that is this part of their time.
 const NOTICEABLE_POLLING: f64 = 0.10;
 /// If this part is for locks, these are what counts.
@@ -114,8 +116,8 @@ impl Verdict {
         let all = report.time.total();
         let total = if competes { all } else { all - report.time.of(State::Preempted) };
         let of = |state| share(report.time.of(state), total);
-        let wants_to_run =
-            share(report.time.of(State::Running) + report.time.of(State::Preempted), all);
+        let ran = share(report.time.of(State::Running), all);
+        let wants_to_run = ran + share(report.time.of(State::Preempted), all);
         let scaled = |part: f64| match part < NOTICEABLE {
             true => 0.0,
             false => part * all as f64 / total.max(1) as f64,
@@ -156,6 +158,7 @@ impl Verdict {
             _ if polls && most < polling * 0.5 => Cure::StopPolling,
             _ if most < NOTICEABLE && wants_to_run >= self.work_share => match unknown {
                 NOTICEABLE_OPEN.. => Cure::LookCloser,
+                _ if wants_to_run > STARVED * ran => Cure::GiveProcessors,
                 _ => Cure::NothingToDo,
             },
             _ if most < NOTICEABLE && unknown > self.work_share => Cure::LookCloser,
@@ -178,7 +181,10 @@ impl Verdict {
                 Cure::ReleaseFirst
             }
             kind if kind.is_runtimes() => Cure::LeaveRuntime,
-            _ => cure_of(&self.holder),
+            kind => match cure_of(&self.holder) {
+                Cure::LookCloser if kind == Kind::Monitor => Cure::LeaveRuntime,
+                cure => cure,
+            },
         };
         let behind: u64 = locks.iter().map(|one| one.behind_readers_ns).sum();
         match is_passed_by_readers(worst, cure) && behind * 2 > self.holder.total() {
@@ -202,10 +208,8 @@ fn is_passed_by_readers(worst: &Finding, otherwise: Cure) -> bool {
 /// waits.
 pub(super) fn is_open(one: &Finding, facts: &Facts) -> bool {
     let is_looked_at = facts.is_by_looks || one.row.looked.is_some();
-    is_looked_at
-        && one.class == Class::Work
-        && one.kind.names_class().is_none()
-        && facts.hides.is_none()
+    let is_hidden = is_looked_at && one.kind.names_class().is_none() && facts.hides.is_none();
+    one.class == Class::Work && (is_hidden || one.kind == Kind::Park)
 }
 
 /// Returns the place where most of a crowd is woken to find nothing to do.
@@ -221,12 +225,27 @@ pub(super) fn crowd(rows: &[Finding]) -> Option<&Finding> {
 
 /// Returns the place where threads sleep for a moment, again and again, for most of the time.
 pub(super) fn polls(rows: &[Finding]) -> Option<&Finding> {
-    let is_short = |one: &&Finding| {
+    let others = [Kind::Join, Kind::Child, Kind::Idle, Kind::Unknown];
+    let work = rows.iter().filter(|one| one.class == Class::Work && !others.contains(&one.kind));
+    work.max_by_key(|one| one.row.waited_ns).filter(|one| {
         let row = &one.row;
-        let short = row.waited_ns / row.waits.max(1) < SHORT_SLEEP_NS;
-        one.kind == Kind::Timer && short && row.waits >= MANY_SLEEPS
+        let is_short = row.waited_ns / row.waits.max(1) < SHORT_SLEEP_NS;
+        is_short && row.waits >= MANY_SLEEPS && ends_by_time(one)
+    })
+}
+
+/// Returns whether the time that a thread wants to sleep ends most of its sleeps.
+fn ends_by_time(one: &Finding) -> bool {
+    let by_thread = |((thread, _), (waits, _)): (&(u32, Site), &(u64, u64))| match thread {
+        0 => 0,
+        _ => *waits,
     };
-    rows.iter().filter(is_short).max_by_key(|one| one.row.waited_ns)
+    let told: u64 = one.row.enders.iter().map(by_thread).sum();
+    match one.kind {
+        Kind::Timer => true,
+        Kind::Condvar | Kind::Semaphore => one.row.looked.is_none() && told * 2 < one.row.waits,
+        _ => false,
+    }
 }
 
 /// Returns the place where threads sleep for a moment in a function in which they also spin.

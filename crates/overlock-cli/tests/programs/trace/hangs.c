@@ -14,7 +14,7 @@ static int is_timed, is_forked;
 static struct timespec soon(void) {
     struct timespec at;
     clock_gettime(CLOCK_REALTIME, &at);
-    at.tv_sec++;
+    at.tv_sec += 4;
     return at;
 }
 
