@@ -117,6 +117,7 @@ impl Verdict {
         let total = if competes { all } else { all - report.time.of(State::Preempted) };
         let of = |state| share(report.time.of(state), total);
         let ran = share(report.time.of(State::Running), all);
+        let hides = facts.hides.is_some();
         let wants_to_run = ran + share(report.time.of(State::Preempted), all);
         let scaled = |part: f64| match part < NOTICEABLE {
             true => 0.0,
@@ -158,7 +159,7 @@ impl Verdict {
             _ if polls && most < polling * 0.5 => Cure::StopPolling,
             _ if most < NOTICEABLE && wants_to_run >= self.work_share => match unknown {
                 NOTICEABLE_OPEN.. => Cure::LookCloser,
-                _ if wants_to_run > STARVED * ran => Cure::GiveProcessors,
+                _ if wants_to_run > STARVED * ran && !hides => Cure::GiveProcessors,
                 _ => Cure::NothingToDo,
             },
             _ if most < NOTICEABLE && unknown > self.work_share => Cure::LookCloser,
