@@ -32,8 +32,10 @@ fn roles(
     subject: &'static Subject,
     most: fn(&Script) -> usize,
 ) -> impl Iterator<Item = (usize, usize)> {
-    let scripts =
-        SCRIPTS.iter().enumerate().filter(|(_, of)| of.fits(subject.is_mixed(), subject.kind.role));
+    let scripts = SCRIPTS
+        .iter()
+        .enumerate()
+        .filter(|(_, of)| of.fits(subject.is_mixed(), &subject.kind, subject.waits));
     scripts.flat_map(move |(script, of)| (0..most(of)).map(move |role| (script, role)))
 }
 

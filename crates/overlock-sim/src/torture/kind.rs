@@ -92,6 +92,11 @@ pub(crate) enum Layout {
 
 /// Which absent CPUs a lock survives: while one of the others has a processor, a free lock is
 /// taken.
+///
+/// A CPU can also be stopped for ever. What that costs those that come again and again is bounded
+/// in all, for the last two. Until another kicks it, a CPU that has halted may then sleep on: with
+/// [`Everybody`](Self::Everybody), if the stopped one was kicked and has not passed that on; and
+/// in a queue, until it looks by itself, before it has waited twice as long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Survives {
     /// None: every CPU has to be there.
@@ -105,6 +110,13 @@ pub(crate) enum Survives {
     AllWithOthersBehind,
     /// All: any running CPU takes the lock.
     Everybody,
+}
+
+impl Survives {
+    /// Whether a CPU that is stopped for ever delays others a bounded time in all.
+    pub(crate) fn stops(self) -> bool {
+        matches!(self, Self::Everybody | Self::AllWithOthersBehind)
+    }
 }
 
 /// What a lock promises beyond mutual exclusion.

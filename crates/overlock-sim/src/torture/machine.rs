@@ -195,6 +195,8 @@ pub(crate) struct TorturedMachine {
     pub(crate) script: Option<&'static Script>,
     /// What the plan injects and has not happened yet; the last element comes first.
     pub(crate) injected_faults: Vec<Injection>,
+    /// The CPU that a script stops while the others go on.
+    stopped: Option<usize>,
     visits: BTreeMap<(&'static str, u32, u32), u32>,
     eligible: u64,
     ready: VecDeque<usize>,
@@ -243,6 +245,7 @@ impl TorturedMachine {
             waits,
             script: None,
             injected_faults: Vec::new(),
+            stopped: None,
             memory,
             numbers: None,
             locks,
@@ -317,6 +320,9 @@ impl TorturedMachine {
                 self.wake(cpu, why);
             }
             Status::Away { .. } | Status::Napping { .. } => {
+                if self.stopped.take_if(|stopped| *stopped == cpu).is_some() {
+                    self.check_stop(cpu);
+                }
                 self.cpus[cpu].status = Status::Ready;
                 self.gain(cpu);
             }

@@ -38,7 +38,7 @@
 
 use crate::torture::conditions::{Conditions, Hold, Span};
 use crate::torture::faults::{InjectedFault, Injection};
-use crate::torture::kind::Role;
+use crate::torture::kind::{Kind, Role};
 
 /// The CPUs of a script.
 pub(crate) const ROLES: [&str; 4] = ["holder", "head", "next", "newcomer"];
@@ -85,6 +85,9 @@ pub(crate) struct Script {
     changes: bool,
     /// Which CPUs take it only if it has room for them.
     tries: [bool; 4],
+    /// Whether the CPU that is taken away stays away until those that keep coming should have
+    /// finished.
+    pub(crate) stops: bool,
 }
 
 const PLAIN: Script = Script {
@@ -107,6 +110,18 @@ const PLAIN: Script = Script {
     holds: [Hold::Write; 4],
     changes: false,
     tries: [false; 4],
+    stops: false,
+};
+
+/// However often the holder and the newcomer take the lock, one that is stopped for ever delays
+/// the others a bounded time in all (see [`Survives`]).
+const STOPPED: Script = Script {
+    name: "stopped",
+    hold_ns: 50_000,
+    rounds: [300, 1, 1, 300],
+    late: true,
+    stops: true,
+    ..PLAIN
 };
 
 const FREED: Script = Script { name: "", cpus: 2, rounds: [1; 4], frees: true, ..PLAIN };
@@ -135,7 +150,7 @@ const QUEUED: usize = 2;
 const HYBRID: usize = 3;
 const REFRESH: usize = 4;
 
-pub(crate) const SCRIPTS: [Script; 44] = [
+pub(crate) const SCRIPTS: [Script; 46] = [
     PLAIN,
     Script { name: "halt", hold_ns: 50_000, ..PLAIN },
     Script { name: "long", hold_ns: 300_000, ..PLAIN },
@@ -202,6 +217,8 @@ pub(crate) const SCRIPTS: [Script; 44] = [
         tries: LAST,
         ..sharing("passed-often", [W, W, W, R])
     },
+    STOPPED,
+    Script { name: "stopped-reader", holds: [W, R, W, R], ..STOPPED },
     pair("test-and-set-ticket", [TAS, TICKET]),
     pair("test-and-set-queued", [TAS, QUEUED]),
     pair("test-and-set-hybrid", [TAS, HYBRID]),
@@ -251,7 +268,7 @@ impl Script {
         // It holds the second lock until the holder is back.
         let second = self.interrupts && cpu == 2;
         let late = second || self.late && cpu == 3;
-        let passes = self.rounds[cpu] > 100;
+        let passes = self.keeps_coming(cpu);
         Part {
             arrives_ns: match late {
                 true => self.hold_ns + 1_500,
@@ -302,6 +319,11 @@ impl Script {
         self.rounds
     }
 
+    /// Whether it takes the lock again and again.
+    pub(crate) fn keeps_coming(&self, cpu: usize) -> bool {
+        self.rounds[cpu] > 100
+    }
+
     /// Whether a CPU only locks a monitor, and waits for no condition.
     pub(crate) fn locks(&self, cpu: usize) -> bool {
         self.waits && cpu >= self.lock_from
@@ -309,9 +331,10 @@ impl Script {
 
     /// Whether it is meant for subjects like this: of several kinds of locks, or with this role. Of
     /// monitors beside locks, only the monitors have scripts.
-    pub(crate) fn fits(&self, is_mixed: bool, role: Role) -> bool {
-        let reads = self.holds != PLAIN.holds;
-        self.pair == (is_mixed && role != Role::Monitor)
+    pub(crate) fn fits(&self, is_mixed: bool, kind: &Kind, waits: bool) -> bool {
+        let (reads, role) = (self.holds != PLAIN.holds, kind.role);
+        (!self.stops || waits && kind.promise.survives.stops())
+            && self.pair == (is_mixed && role != Role::Monitor)
             && match role {
                 Role::ReadWrite => !self.waits,
                 Role::Monitor => !reads && !self.interrupts,
@@ -341,6 +364,9 @@ impl Script {
     }
 }
 
+/// How long a CPU is stopped: for long enough that the others could take the lock a thousand times.
+const STOPPED_NS: u64 = 60_000_000;
+
 /// How long a CPU stays away.
 fn away_ns(waits: bool) -> u64 {
     if waits { 4_000_000 } else { 80_000 }
@@ -356,7 +382,8 @@ impl Script {
         waits: bool,
     ) -> Vec<Injection> {
         let second = then.map(|step| Injection { cpu, step, what: InjectedFault::Interrupt });
-        let away = Injection { cpu, step, what: InjectedFault::Away(away_ns(waits)) };
+        let ns = if self.stops { STOPPED_NS } else { away_ns(waits) };
+        let away = Injection { cpu, step, what: InjectedFault::Away(ns) };
         second.into_iter().chain([away]).collect()
     }
 }

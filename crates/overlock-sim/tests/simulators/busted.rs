@@ -22,13 +22,13 @@ fn injections_catch_every_mistake() {
     });
 }
 
-/// Starving a queue head takes hundreds of passes in a row, which random worlds hardly ever
-/// produce: scripts do that.
+/// Starving a queue head takes hundreds of passes in a row, and no CPU is stopped for long in
+/// random worlds: scripts do that.
 #[test]
 fn torture_catches_every_mistake() {
     each(
         "busted::torture_catches_every_mistake",
-        bad().filter(|subject| subject.name != "broken-bypass"),
+        bad().filter(|subject| !["broken-bypass", "broken-deference"].contains(&subject.name)),
         |subject| {
             is_caught_as_meant(subject, (0..RUNS).map(|i| torture(subject, seed_of(2, i), 20_000)));
         },

@@ -37,7 +37,7 @@ fn is_reachable(name: &str, event: Event) -> bool {
             .trim_start_matches("cheap-")
         {
             "refresh" | "refresh-by-address" => false,
-            "rwlock" | "rwlock-by-number" => {
+            "rwlock" | "rwlock-by-number" | "ending-rwlock" => {
                 let always = [PvLockStealing, LockQueued, LockTimeout];
                 let halts = [PvWaitNode, PvWaitHead, PvKickUnlock];
                 always.contains(&event) || !native && halts.contains(&event)

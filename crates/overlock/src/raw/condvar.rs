@@ -156,7 +156,7 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
     /// A condition variable in cells, for platforms whose cells can't be constants.
     ///
     /// # Safety
-    /// Each cell holds zero.
+    /// Each cell holds zero, but `gates` may hold any even number, and `open` any.
     pub const unsafe fn with(
         list: P::Word,
         gates: [P::Word; 2],

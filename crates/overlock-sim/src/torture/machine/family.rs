@@ -241,11 +241,26 @@ impl TorturedMachine {
         }
     }
 
+    /// Whether the word of a read-write lock says that it is held, and no CPU has got so far.
+    pub(super) fn is_held_by_word(&self, lock: usize) -> bool {
+        let model = &self.locks[lock];
+        let is_known =
+            model.owner.is_some() || !model.readers.is_empty() || model.upgradable.is_some();
+        model.kind.role == Role::ReadWrite && !is_known && !is_at_rest(model.word)
+    }
+
     /// The operations on a lock that are under way, with their CPUs.
     pub(super) fn ops_of(&self, lock: usize) -> impl Iterator<Item = (usize, &Op)> {
         let all = self.cpus.iter().enumerate();
         let all = all.flat_map(|(cpu, state)| state.ops.iter().map(move |op| (cpu, op)));
         all.filter(move |(_, op)| op.lock == lock)
+    }
+
+    /// Whether another CPU has begun something with the lock that the current one asks for.
+    pub(crate) fn is_asked_for_by_others(&self) -> bool {
+        let me = self.cpu();
+        let lock = self.cpus[me].op().map(|op| op.lock);
+        lock.is_some_and(|lock| self.ops_of(lock).any(|(cpu, _)| cpu != me))
     }
 
     /// Whether some CPU should take a read-write lock now although others are away: one that runs,
@@ -273,8 +288,10 @@ impl TorturedMachine {
         let Some(verb) = op.verb else { return };
         let enters = readers(new) > readers(old);
         let lifts = old & BARRED != 0 && new & BARRED == 0 && new & HOLDS == 0;
-        let is_late = self.is_late(me, lock);
         let is_free = matches!(old & HOLDS, 0 | TURN);
+        // Where turns end, one may have lasted for long enough.
+        let turns_end = self.locks[lock].kind.promise.survives.stops();
+        let is_late = self.is_late(me, lock) || is_free && turns_end;
         // An attempt takes what is free.
         let tries = is_free && (verb == Verb::Try || is_late);
         let passes = enters && old & BARRED != 0 && old & HOLDS != TURN && op.hold != Hold::Again;

@@ -26,7 +26,10 @@ impl TorturedMachine {
             self.steps_most = 2 * self.steps_most + 20_000_000;
         }
         match self.injected(site) {
-            Some(InjectedFault::Away(ns)) => return self.take_away(ns),
+            Some(InjectedFault::Away(ns)) => {
+                self.stopped = self.script.filter(|script| script.stops).map(|_| self.cpu());
+                return self.take_away(ns);
+            }
             Some(InjectedFault::Interrupt) => return AtStep::Interrupt,
             None => {}
         }

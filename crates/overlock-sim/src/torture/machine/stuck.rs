@@ -1,9 +1,9 @@
 //! Whether CPUs get on: no waiter sleeps in vain, no lock stays free, and no operation lasts.
 
-use super::{AUDITS, Status, TorturedMachine};
+use super::{AUDITS, CpuState, Status, TorturedMachine};
 use crate::torture::conditions::Verb;
 use crate::torture::failure::Oracle;
-use crate::torture::kind::{Layout, Survives};
+use crate::torture::kind::{Layout, Role, Survives};
 use crate::torture::lock_model::{NO_STEALING, STEALS, tail};
 
 impl TorturedMachine {
@@ -57,6 +57,34 @@ impl TorturedMachine {
             if let Some((lock, oracle, text)) = self.is_overdue(cpu) {
                 return self.fail(Some(lock), oracle, format!("cpu {cpu} {text}"));
             }
+        }
+    }
+
+    /// A CPU is back that a script has stopped for so long that those which keep coming should have
+    /// finished, unless it held the lock.
+    pub(super) fn check_stop(&mut self, cpu: usize) {
+        let (model, now) = (&self.locks[0], self.core.now);
+        let Some(op) = self.cpus[cpu].op().filter(|op| !op.is_release()) else { return };
+        let holds = model.owner == Some(cpu)
+            || model.readers.contains(&cpu)
+            || model.upgradable == Some(cpu)
+            || model.taker.is_some_and(|(taker, at)| taker == cpu && at >= op.began)
+            || self.is_held_by_word(0);
+        let has_finished = |other: &CpuState| other.status == Status::Done;
+        let may_sleep = |other: &CpuState| match (other.status, model.kind.promise.survives) {
+            (Status::Halted { .. }, Survives::Everybody) => true,
+            (Status::Halted { until, .. }, _) if model.kind.role == Role::Lock => {
+                other.op().is_some_and(|op| until - now <= now - op.began)
+            }
+            _ => false,
+        };
+        let keeps_coming = |&other: &usize| self.script.is_some_and(|of| of.keeps_coming(other));
+        let mut others = (0..self.cpus.len()).filter(|&other| other != cpu).filter(keeps_coming);
+        let get_through = others.clone().any(|other| has_finished(&self.cpus[other]));
+        let is_late = |other: &CpuState| !has_finished(other) && !(get_through && may_sleep(other));
+        if let Some(late) = others.find(|&other| is_late(&self.cpus[other])).filter(|_| !holds) {
+            let text = format!("cpu {late} has not got through while cpu {cpu} was stopped");
+            self.fail(Some(0), Oracle::Progress, text);
         }
     }
 

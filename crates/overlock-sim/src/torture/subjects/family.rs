@@ -9,9 +9,9 @@ use crate::Oracle;
 use crate::torture::conditions::Hold;
 use crate::torture::kind::{Kind, Layout, LockVerbs, Promise, Role, Survives};
 use crate::torture::machine::TorturedMachine;
-use crate::torture::machine::calls::{cancellable, may_cancel, with};
+use crate::torture::machine::calls::{Word, cancellable, may_cancel, with};
 use crate::torture::platform::{
-    ByAddress, ByNumber, Classless, Inject, Kickless, SpinOnly, SwitchedOff, Waiting,
+    ByAddress, ByNumber, Classless, Ending, Inject, Kickless, SpinOnly, SwitchedOff, Waiting,
 };
 use crate::torture::subject::{HYBRID, Probe, QUEUED, Subject, UNFAIR, bad, bare, place};
 
@@ -23,6 +23,7 @@ const MONITOR: Promise = Promise { layout: Layout::Monitor, survives: Survives::
 pub(super) static SUBJECTS: &[Subject] = &[
     read_write::<ByAddress, RIGHT>("rwlock"),
     read_write::<ByNumber, RIGHT>("rwlock-by-number"),
+    bare::<Ending>("ending-rwlock", ending::<RIGHT>()),
     read_write::<SwitchedOff, RIGHT>("off-rwlock"),
     read_write::<SpinOnly, RIGHT>("native-rwlock"),
     monitor::<ByAddress, RIGHT>("condvar"),
@@ -35,6 +36,7 @@ pub(super) static SUBJECTS: &[Subject] = &[
 pub(super) static BROKEN: &[Subject] = &[
     bad(&[Oracle::Exclusion], read_write::<ByAddress, CARELESS>("broken-reads")),
     bad(&[Oracle::Bypass], read_write::<ByAddress, PREFERRING>("broken-preference")),
+    bad(&[Oracle::Progress], bare::<Ending>("broken-deference", ending::<DEFERRING>())),
     bad(&[Oracle::LostWakeup], read_write::<Kickless, RIGHT>("kickless-rwlock")),
     bad(&[Oracle::LostWakeup], read_write::<Classless, RIGHT>("classless-rwlock")),
     // What another CPU has taken stays taken, or is found so when the run ends.
@@ -46,6 +48,9 @@ pub(super) static BROKEN: &[Subject] = &[
     bad(&[Oracle::LostWakeup], monitor::<ByAddress, GREEDY>("broken-timeout")),
     bad(&[Oracle::LostWakeup], monitor::<ByAddress, KEEPING>("broken-cancel")),
 ];
+
+/// What a condition variable has counted before the run: all its counts overflow soon.
+const NEARLY_ROUND: u32 = u32::MAX - 5;
 
 /// Nothing is wrong.
 const RIGHT: u8 = 0;
@@ -61,6 +66,8 @@ const LATE: u8 = 4;
 const GREEDY: u8 = 5;
 /// A waiter that is cancelled stays until it is notified, and keeps the notification.
 const KEEPING: u8 = 6;
+/// Each time anew, others get some time to take the lock first, whether they come or not.
+const DEFERRING: u8 = 7;
 
 const fn read_write<W: Waiting, const FAULT: u8>(name: &'static str) -> Subject {
     bare::<W>(name, read_write_kind::<W, FAULT>())
@@ -71,13 +78,24 @@ const fn read_write_kind<W: Waiting, const FAULT: u8>() -> Kind {
     Kind { timed: true, role: Role::ReadWrite, promise: READ_WRITE, place }
 }
 
+/// Where a turn that no CPU takes ends.
+const fn ending<const FAULT: u8>() -> Kind {
+    let promise = Promise { survives: Survives::AllWithOthersBehind, ..READ_WRITE };
+    Kind { promise, ..read_write_kind::<Ending, FAULT>() }
+}
+
 const fn monitor<W: Waiting, const FAULT: u8>(name: &'static str) -> Subject {
     bare::<W>(name, monitor_kind::<W, FAULT>())
 }
 
 const fn monitor_kind<W: Waiting, const FAULT: u8>() -> Kind {
     let place = |line| {
-        let (lock, condvar) = (Told(Hybrid::new()), RawCondvar::new());
+        let cells = [0, NEARLY_ROUND, NEARLY_ROUND, NEARLY_ROUND, 0, 0, 0].map(Word::holding);
+        let [list, even, odd, open, waiting, closed, permits] = cells;
+        // SAFETY: where groups and notifications are counted, any number can be the first.
+        let condvar =
+            unsafe { RawCondvar::with(list, [even, odd], open, waiting, closed, permits) };
+        let lock = Told(Hybrid::new());
         place(line, Monitor::<W, FAULT> { lock, condvar }) as _
     };
     Kind { timed: true, role: Role::Monitor, promise: MONITOR, place }
@@ -116,6 +134,9 @@ impl<W: Waiting, const FAULT: u8> Sharing<W, FAULT> {
 // A mistake under test touches nothing but the lock's own cells.
 impl<W: Waiting, const FAULT: u8> LockVerbs for Sharing<W, FAULT> {
     fn lock(&self, hold: Hold) {
+        if FAULT == DEFERRING && with(|m| m.is_asked_for_by_others()) {
+            Inject::<W>::nap(400_000);
+        }
         match Self::really(hold) {
             Some(Hold::Write) => self.0.lock(),
             Some(Hold::Read) => self.0.lock_shared(),
