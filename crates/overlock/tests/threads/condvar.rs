@@ -261,6 +261,18 @@ fn a_panic_while_the_lock_is_released_leaves_no_waiter() {
         changed.wait(&mut guard);
     }));
     assert!(panicked.is_err() && !changed.raw().has_waiters() && !mutex.is_locked());
+    for panics_after in 0..2 {
+        let mutex = ThreadMutex::new(0);
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let holds = |asked: &mut i32| {
+                assert!(*asked < panics_after, "a condition that panics");
+                *asked += 1;
+                true
+            };
+            let _ = changed.wait_while_for(&mut mutex.lock(), holds, Duration::from_millis(1));
+        }));
+        assert!(panicked.is_err() && !changed.raw().has_waiters() && !mutex.is_locked());
+    }
 }
 
 /// A child has no waiters of its parent; its own wait, and are woken.
