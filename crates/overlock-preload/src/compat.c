@@ -25,10 +25,22 @@
 #define SECOND "GLIBC_2.17"
 #endif
 
+/*
+ * old_NAME is one version of NAME. Where that is in a separate library, LLVM's linker refuses to name a version without
+ * a dependency on it: then it is the only version, which needs no name.
+ */
+#if __GLIBC_PREREQ(2, 34)
+#define OLD(name)
+#define VERSION(name, version) __asm__(".symver old_" #name ", " #name "@" version);
+#else
+#define OLD(name) __asm__("__real_" #name)
+#define VERSION(name, version)
+#endif
+
 /* Defines __wrap_NAME as a call of one version of NAME, or, where that is missing, as `otherwise`. */
 #define WRAP(result, name, version, parameters, arguments, otherwise)     \
-	extern result old_##name parameters __attribute__((weak));        \
-	__asm__(".symver old_" #name ", " #name "@" version);             \
+	extern result old_##name parameters OLD(name) __attribute__((weak)); \
+	VERSION(name, version)                                            \
 	result __wrap_##name parameters;                                  \
 	result __wrap_##name parameters                                   \
 	{                                                                 \
