@@ -11,7 +11,7 @@ use crate::arch;
 pub struct Cores;
 
 static SLOTS: [Slot<AtomicU32>; arch::MAX_CPUS] = [const { Slot::new() }; arch::MAX_CPUS];
-/// 15 entries per bucket, nearly four for each CPU. A CPU that finds none free naps.
+/// 16 entries per bucket, four for each CPU. A CPU that finds none free naps.
 static BUCKETS: [Bucket<AtomicU32>; arch::MAX_CPUS / 4] =
     [const { Bucket::new() }; arch::MAX_CPUS / 4];
 
