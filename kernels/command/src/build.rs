@@ -53,8 +53,8 @@ pub fn with_vmm() -> Result<Option<PathBuf>> {
     Ok(Some(image))
 }
 
-/// Prepares the build of a package, and returns the folder in which it will be.
-fn cargo(package: &str, target: &str, flags: &str) -> Result<(Command, PathBuf)> {
+/// Returns the source tree that this program is from, in which it builds the image.
+pub(crate) fn source() -> Result<&'static Path> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("/"));
     if !root.join("boot/image.ld").exists() {
         bail!(
@@ -64,6 +64,12 @@ fn cargo(package: &str, target: &str, flags: &str) -> Result<(Command, PathBuf)>
             root.display()
         );
     }
+    Ok(root)
+}
+
+/// Prepares the build of a package, and returns the folder in which it will be.
+fn cargo(package: &str, target: &str, flags: &str) -> Result<(Command, PathBuf)> {
+    let root = source()?;
     let folder = root.join("target").join("boot");
     let mut cargo = Command::new("cargo");
     cargo.args(["build", "--release", "--locked", "--quiet", "-p", package, "--bin", package]);

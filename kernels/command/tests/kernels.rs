@@ -333,6 +333,10 @@ fn a_missing_part_is_named_with_its_remedy() {
         return;
     }
     bench("tcg", &[("OVERLOCK_IMAGE", "/no/image")]).ends(2, "OVERLOCK_IMAGE names /no/image");
+    let mut doctor = overlock(&["doctor"]);
+    let output = doctor.env("OVERLOCK_IMAGE", "/no/image").output();
+    let doctor: Said = output.expect("it starts").into();
+    assert!(doctor.stdout.contains("not usable: OVERLOCK_IMAGE names /no/image"), "{doctor:?}");
     bench("xen", &[("OVERLOCK_IMAGE", image), ("OVERLOCK_XEN", "/no/xen")])
         .ends(2, "/no/xen can't be unpacked");
 }

@@ -49,14 +49,18 @@ pub(super) struct Machine {
 /// The image for `world`: named, or built in the source tree that this program is from. Nothing if
 /// Ctrl-C came while it was built.
 pub(super) fn image(world: &str) -> Result<Option<PathBuf>> {
-    if let Some(path) = std::env::var_os(IMAGE) {
-        let path = PathBuf::from(path);
-        return path
-            .canonicalize()
-            .map(Some)
-            .with_context(|| format!("{IMAGE} names {}, which can't be read", path.display()));
+    match named()? {
+        Some(path) => Ok(Some(path)),
+        None if world == "kvm-guest" => build::with_vmm(),
+        None => build::image(),
     }
-    if world == "kvm-guest" { build::with_vmm() } else { build::image() }
+}
+
+/// The image that is not to be built, if one is named.
+fn named() -> Result<Option<PathBuf>> {
+    let Some(path) = std::env::var_os(IMAGE).map(PathBuf::from) else { return Ok(None) };
+    let found = path.canonicalize().map(Some);
+    found.with_context(|| format!("{IMAGE} names {}, which can't be read", path.display()))
 }
 
 /// Says what is missing for `world`, if anything is, once the Linux of `kvm-guest` is fetched.
@@ -69,6 +73,9 @@ pub(super) fn look_for(world: &str) -> Result<()> {
 /// world is opened.
 pub fn missing(world: &str) -> Result<()> {
     qemu_version()?;
+    if named()?.is_none() {
+        build::source()?;
+    }
     match world {
         "xen" | "xen-pvh" => find_xen().map(drop),
         _ => Ok(()),
