@@ -55,7 +55,8 @@ pub(crate) fn dist() -> Result<bool> {
         .install(&built)?;
     let archive = out.join(format!("{name}.tar.xz"));
     let mut tar = Command::new("tar");
-    tar.args(["--owner=0", "--group=0", "--sort=name", "-cJf"]).arg(&archive);
+    tar.args(["--owner=0", "--group=0", "--numeric-owner", "--sort=name", "--mode=go=rX"]);
+    tar.arg(format!("--mtime=@{}", epoch()?)).env("XZ_OPT", "-T1").arg("-cJf").arg(&archive);
     succeeds(tar.arg("-C").arg(&out).arg(&name))?;
     println!("{}", archive.display());
     let package = package::package(&built, &out)?;
@@ -197,6 +198,18 @@ fn build() -> Result<PathBuf> {
         succeeds(cargo.args(["build", "--locked"]).args(packages).current_dir(root()))?;
     }
     Ok(target()?.join("release"))
+}
+
+/// The time that all packed files have, so that the same source makes the same bytes: the last
+/// commit's, unless `SOURCE_DATE_EPOCH` names another.
+fn epoch() -> Result<String> {
+    if let Ok(epoch) = std::env::var("SOURCE_DATE_EPOCH") {
+        return Ok(epoch);
+    }
+    let mut git = Command::new("git");
+    let said = git.args(["log", "-1", "--format=%ct"]).current_dir(root()).output()?;
+    ensure!(said.status.success(), "this is no clone: set SOURCE_DATE_EPOCH to a time");
+    Ok(String::from_utf8(said.stdout)?.trim().to_owned())
 }
 
 fn version() -> &'static str {

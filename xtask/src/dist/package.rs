@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::{Layout, files, succeeds, version, write};
+use super::{Layout, epoch, files, succeeds, version, write};
 use crate::debian::clear;
 
 pub(super) fn package(built: &Path, out: &Path) -> Result<PathBuf> {
@@ -44,7 +44,7 @@ pub(super) fn package(built: &Path, out: &Path) -> Result<PathBuf> {
     let package = out.join(format!("overlock_{}_{architecture}.deb", version()));
     let mut dpkg = Command::new("dpkg-deb");
     dpkg.args(["--root-owner-group", "-Zxz", "--build"]).arg(&stage).arg(&package);
-    succeeds(dpkg.stdout(std::process::Stdio::null()))?;
+    succeeds(dpkg.env("SOURCE_DATE_EPOCH", epoch()?).stdout(std::process::Stdio::null()))?;
     Ok(package)
 }
 

@@ -56,13 +56,19 @@ pub(crate) fn check_installed() -> Result<bool> {
     }
     fine &= left.is_empty();
 
-    dist()?;
+    let name = format!("overlock-{}-{}", version(), std::env::consts::ARCH);
+    let archive = out.join(format!("{name}.tar.xz"));
+    let package = out.join(format!("overlock_{}_{}.deb", version(), architecture()));
+    let packed = || dist().and_then(|_| Ok([std::fs::read(&archive)?, std::fs::read(&package)?]));
+    if packed()? != packed()? {
+        println!("the archive or the package has other bytes the second time");
+        fine = false;
+    }
     let unpacked = out.join("unpacked");
     clear(&unpacked)?;
     std::fs::create_dir_all(&unpacked)?;
-    let name = format!("overlock-{}-{}", version(), std::env::consts::ARCH);
     let mut tar = Command::new("tar");
-    succeeds(tar.arg("-xJf").arg(out.join(format!("{name}.tar.xz"))).arg("-C").arg(&unpacked))?;
+    succeeds(tar.arg("-xJf").arg(&archive).arg("-C").arg(&unpacked))?;
     let prefix = unpacked.join(name);
     fine &= run(Command::new("sh").arg(prefix.join(TEST)).arg(&prefix))?;
     clear(&unpacked)?;
