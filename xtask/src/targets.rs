@@ -202,6 +202,13 @@ fn patched() -> Result<bool> {
     patch("remove", &program)?;
     ensure!(before == fs::read(&manifest)?, "overlock-patch left something in {manifest:?}");
 
+    let neither = folder()?.join("neither");
+    package(&neither, "")?;
+    let before = fs::read(neither.join("Cargo.toml"))?;
+    let says_so = !patch("add", &neither)?.success();
+    let is_same = before == fs::read(neither.join("Cargo.toml"))?;
+    ensure!(says_so && is_same, "overlock-patch has changed a program that has neither crate");
+
     package(&other, &wanted(", \"deadlock_detection\""))?;
     patch("add", &other)?;
     let mut cargo = Command::new(env!("CARGO"));
