@@ -6,6 +6,7 @@ use overlock_bench::World;
 use overlock_results::locks::PUBLISHED;
 use overlock_results::row::Symptom;
 use overlock_sim::hosts::More;
+use std::io::ErrorKind;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
@@ -139,10 +140,11 @@ pub(crate) fn leave_verb(verb: &str) -> Result<()> {
 
 /// Becomes `program` with the same command line.
 fn become_program(name: &str, program: &str, folder: &str) -> Result<()> {
-    Err(Command::new(path(program)).args(std::env::args_os().skip(1)).exec()).with_context(|| {
-        format!(
+    match Command::new(path(program)).args(std::env::args_os().skip(1)).exec() {
+        error if error.kind() == ErrorKind::NotFound => bail!(
             "{name} needs the program {program}: `cargo install --path {folder}` in the source \
              tree of Overlock brings it"
-        )
-    })
+        ),
+        error => Err(error).with_context(|| format!("can't run {program}")),
+    }
 }

@@ -1,7 +1,10 @@
 //! Flags that several verbs have.
 
 use clap::Args;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// Where results go besides the tables.
@@ -14,6 +17,21 @@ pub(crate) struct OutputArgs {
     /// Also write JSON Lines to a file, each result as soon as there is one
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
+}
+
+/// Parses a whole number of `range`.
+pub(crate) fn whole<T>(text: &str, range: RangeInclusive<T>) -> Result<T, String>
+where
+    T: FromStr + PartialOrd + Display,
+{
+    let value = text.parse().ok().filter(|value| range.contains(value));
+    let (low, high) = range.into_inner();
+    value.ok_or_else(|| format!("'{text}' is no whole number from {low} to {high}"))
+}
+
+/// Parses a seed.
+pub(crate) fn seed(text: &str) -> Result<u64, String> {
+    whole(text, 0..=u64::MAX)
 }
 
 /// Parses a number of seconds, from a hundredth to `most`.

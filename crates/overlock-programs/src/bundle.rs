@@ -52,5 +52,5 @@ fn cache() -> Result<PathBuf> {
     let named = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     named("XDG_CACHE_HOME")
         .or_else(|| Some(named("HOME")?.join(".cache")))
-        .context("neither XDG_CACHE_HOME nor HOME names a folder to keep the preload library in")
+        .context("set XDG_CACHE_HOME to a folder to keep the preload library in: HOME names none")
 }

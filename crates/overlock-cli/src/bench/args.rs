@@ -1,6 +1,6 @@
 //! The command line of `overlock bench`.
 
-use crate::flags::{OutputArgs, seconds};
+use crate::flags::{OutputArgs, seconds, seed, whole};
 use crate::shard::Shard;
 use crate::worlds::Options;
 use clap::Args;
@@ -19,7 +19,7 @@ use std::path::PathBuf;
 /// noisy moment affects all of them alike. Ratios are taken inside one round of turns; tables show
 /// medians over the rounds.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = SHORT, after_long_help = long())]
+#[command(after_help = SHORT, after_long_help = long(), allow_negative_numbers = true)]
 pub(crate) struct BenchArgs {
     /// Experiments, built in or files, instead of the lists below [default: by the world]
     #[arg(value_name = "EXPERIMENT")]
@@ -35,11 +35,11 @@ pub(crate) struct BenchArgs {
 
     /// Numbers of threads or vCPUs
     #[arg(long, visible_alias = "threads", value_delimiter = ',', value_name = "N,...")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(value_parser = |of: &str| whole::<u32>(of, 1..=4096))]
     pub(super) cpus: Vec<u32>,
 
     /// How many vCPUs can run at a time
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=512))]
+    #[arg(long, value_name = "N", value_parser = |of: &str| whole::<u32>(of, 1..=512))]
     pub(super) pcpus: Option<u32>,
 
     /// Lengths of the critical section (0, 100ns, 1us, ...)
@@ -52,7 +52,7 @@ pub(crate) struct BenchArgs {
 
     /// Draw this many points at random instead: 1 to 64 threads, 50 ns to 50 us or nothing
     #[arg(long, value_name = "N", conflicts_with_all = ["cpus", "cs", "ncs"])]
-    #[arg(value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(value_parser = |of: &str| whole::<u16>(of, 1..=1000))]
     pub(super) random: Option<u16>,
 
     /// For threads: how lengths are spread around their means
@@ -65,7 +65,7 @@ pub(crate) struct BenchArgs {
 
     /// For threads: how many percent of the operations only read
     #[arg(long, value_delimiter = ',', value_name = "PERCENT,...")]
-    #[arg(value_parser = clap::value_parser!(u8).range(0..=100))]
+    #[arg(value_parser = |of: &str| whole::<u8>(of, 0..=100))]
     pub(super) read_share: Vec<u8>,
 
     /// For vCPUs: micro, ebizzy, ...; for threads: ping-pong, producer-consumer, broadcast
@@ -75,7 +75,7 @@ pub(crate) struct BenchArgs {
     /// For threads: beside how many busy processes to measure; 0 is none [default: 0 and, if no
     /// points are named, as many as there are CPUs]
     #[arg(long, value_delimiter = ',', value_name = "N,...")]
-    #[arg(value_parser = clap::value_parser!(u32).range(0..=1024))]
+    #[arg(value_parser = |of: &str| whole::<u32>(of, 0..=1024))]
     pub(super) beside: Vec<u32>,
 
     /// Length of each run in seconds
@@ -83,11 +83,11 @@ pub(crate) struct BenchArgs {
     pub(super) seconds: Option<f64>,
 
     /// Rounds: how often each point is run
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_parser = |of: &str| whole::<u16>(of, 1..=1000))]
     pub(super) runs: Option<u16>,
 
     /// Seed of everything that is drawn [default: 1; where points are drawn, today's]
-    #[arg(long)]
+    #[arg(long, value_parser = seed)]
     pub(super) seed: Option<u64>,
 
     /// Show where the time went
@@ -103,7 +103,7 @@ pub(crate) struct BenchArgs {
     pub(super) print: bool,
 
     /// For vCPUs: record who ran where for this long, for `overlock report`
-    #[arg(long, value_name = "TIME", hide_short_help = true)]
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME", hide_short_help = true)]
     pub(super) timeline: Option<Nanos>,
 
     /// Measure only every Nth point, from the Ith on, as one job of several

@@ -1,6 +1,6 @@
 //! The command lines of `run` and `compare`.
 
-use crate::flags::{OutputArgs, seconds};
+use crate::flags::{OutputArgs, seconds, seed, whole};
 use clap::Args;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -66,11 +66,11 @@ pub(crate) struct CompareArgs {
     pub(super) locks: Vec<String>,
 
     /// Rounds: how often the program is run under each lock; below 6 there can be no verdict
-    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, default_value_t = 9, value_parser = |of: &str| whole::<u16>(of, 1..=1000))]
     pub(super) runs: u16,
 
     /// Rounds to run first without counting them
-    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1000))]
+    #[arg(long, default_value_t = 0, value_parser = |of: &str| whole::<u16>(of, 0..=1000))]
     pub(super) warmup: u16,
 
     /// Regular expression for the program's own figure: the first group of its last match is the
@@ -99,7 +99,7 @@ pub(crate) struct CompareArgs {
     pub(super) timeout: Option<f64>,
 
     /// Seed of the order in which the locks take turns
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = seed)]
     pub(super) seed: u64,
 
     #[command(flatten)]

@@ -1,6 +1,6 @@
 //! The command line of `overlock torture`.
 
-use crate::flags::time;
+use crate::flags::{seed, time, whole};
 use clap::Args;
 use overlock_sim::{CPUS, FaultPlan};
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// interrupted, waiters wake without a kick, kicks come late and twice, a lock's last user frees
 /// it, waiters give up.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct TortureArgs {
     /// Locks to torture: names, or `all`
     #[arg(long, visible_alias = "locks", value_delimiter = ',', value_name = "LOCK,...")]
@@ -22,21 +22,21 @@ pub(crate) struct TortureArgs {
     pub(super) lock: Vec<String>,
 
     /// Seed of everything that is random
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = seed)]
     pub(super) seed: u64,
 
     /// Total time for all locks (90s, 20m, 2h) [default: until Ctrl-C]
-    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    #[arg(long = "for", value_name = "TIME", allow_hyphen_values = true, value_parser = time)]
     pub(super) span: Option<Duration>,
 
     /// Atomic accesses of each random run
     #[arg(long, value_name = "N", default_value_t = 20_000)]
-    #[arg(value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
+    #[arg(value_parser = |of: &str| whole::<u64>(of, 100..=100_000_000))]
     pub(super) steps: u64,
 
     /// CPUs of each random run [default: 2 to 8, as the seed says]
     #[arg(long, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u64).range(2..=CPUS as u64))]
+    #[arg(value_parser = |of: &str| whole::<u64>(of, 2..=CPUS as u64))]
     pub(super) cpus: Option<u64>,
 
     /// Repeat one run, named as a failure printed it

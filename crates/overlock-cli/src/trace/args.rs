@@ -1,5 +1,6 @@
 //! The command line of `trace`.
 
+use crate::flags::{time, whole};
 use clap::{Args, ValueEnum};
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
@@ -15,14 +16,15 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 #[command(override_usage = "overlock trace [OPTIONS] -- PROGRAM [ARGS]...\n       \
                             overlock trace [OPTIONS] --pid PID")]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct TraceArgs {
     /// Watch a program that runs already, until Ctrl-C, its end, or --for
     #[arg(short, long, value_name = "PID", conflicts_with = "command")]
+    #[arg(value_parser = |of: &str| whole::<u32>(of, 1..=i32::MAX as u32))]
     pub(crate) pid: Option<u32>,
 
     /// Stop watching after this time (10s, 500ms); the program itself goes on
-    #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+    #[arg(long = "for", value_name = "TIME", allow_hyphen_values = true, value_parser = time)]
     pub(crate) length: Option<Duration>,
 
     /// Where the knowledge comes from
@@ -31,6 +33,7 @@ pub(crate) struct TraceArgs {
 
     /// Show this many locks and loops
     #[arg(long, value_name = "N", default_value = "10")]
+    #[arg(value_parser = |of: &str| whole(of, NonZeroUsize::MIN..=NonZeroUsize::MAX))]
     pub(crate) top: NonZeroUsize,
 
     /// Write JSON Lines instead of text
@@ -93,18 +96,3 @@ The report goes to standard error; with --pid, to standard output.
 Ctrl-C ends the watching; what was seen is printed.
 Exit codes: those of the program (128 + n if it was killed by signal n), 125 could not run or write,
 130 interrupted; with --pid 0, 2 and 130.";
-
-fn duration(text: &str) -> Result<Duration, String> {
-    let digits = text.trim_end_matches(char::is_alphabetic);
-    let scale = match &text[digits.len()..] {
-        "s" => 1.0,
-        "ms" => 1e-3,
-        "min" | "m" => 60.0,
-        _ => return Err(format!("'{text}' needs a unit: ms, s or min (as in 10s)")),
-    };
-    let seconds = digits.parse::<f64>().map_err(|_| format!("'{digits}' is not a number"))? * scale;
-    match (0.001..=86_400.0).contains(&seconds) {
-        true => Ok(Duration::from_secs_f64(seconds)),
-        false => Err(format!("{text} is outside 1ms to a day")),
-    }
-}

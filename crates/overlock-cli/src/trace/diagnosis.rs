@@ -471,7 +471,8 @@ fn idle(found: &Findings) -> String {
                 or more and smaller ones (OpenMP's schedule(dynamic)), or start fewer threads."
             .into();
     }
-    "Another lock would change next to nothing: find out why there is no work, or start fewer threads."
+    "Another lock would change next to nothing: find out why work, or an answer, comes late, or \
+     start fewer threads."
         .into()
 }
 
