@@ -91,12 +91,10 @@ mod tests {
     use crate::raw::queue::order::Unfair;
     use crate::raw::word::queue::LockWord;
 
-    one_cpu!(Alone, NOW_NS, halts);
+    one_cpu!(Alone, NOW_NS, || {});
     crate::lock_class!(Left);
 
     static HELD: QueueLock<Alone, Unfair> = QueueLock::new();
-
-    fn halts() {}
 
     #[test]
     fn a_head_that_is_given_up_awake_has_not_been_kicked() {
