@@ -29,6 +29,13 @@
 //!
 //! A signal handler may jump out of the wait that it interrupted (`jump.rs`), so each thread has a
 //! list of its waits, which lies on its stack.
+//!
+//! # Limits
+//!
+//! A lock that was handed over to a waiter that a signal handler or a debugger has stopped stays
+//! closed until that thread goes on, or another comes to the gate. A release can't ask before
+//! whether one sleeps: who is woken before the lock is open may sleep again. Nor can it take the
+//! lock back afterwards: the mutex may be gone.
 
 use core::cell::Cell;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
