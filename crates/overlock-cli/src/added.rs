@@ -30,7 +30,7 @@ pub struct Added {
 /// The programs that add something to `bench`, the folder that each is built from, and the names of
 /// what it adds.
 const PROGRAMS: [(&str, &str, &[&str]); 2] = [
-    ("overlock-kernels", "kernels/command", &["tcg", "kvm-guest", "xen", "xen-pvh"]),
+    ("overlock-kernels", "kernels/command", &["tcg", "kvm-guest", "xen"]),
     (
         "overlock-papers",
         "papers",

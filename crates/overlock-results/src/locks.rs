@@ -19,9 +19,6 @@ enum Kind {
     ReadWritePeer,
     /// Locks that others have written, as users would take them instead of ours, where threads are.
     Peer,
-    /// The spin lock of Linux's kernel, as it finds itself under its host, and told not to wait.
-    /// It exists where Linux is a guest, and is used only when asked for by name.
-    Linux,
     /// No lock, but the most that one could do: see [`HAND_OVER`].
     Limit,
     /// Deliberately broken ones: they prove that what measures also notices. Used only when asked
@@ -41,12 +38,12 @@ enum Promise {
     InOrder,
 }
 
-use Kind::{Broken, Limit, Linux, Ours, Peer, Published, ReadWrite, ReadWritePeer};
+use Kind::{Broken, Limit, Ours, Peer, Published, ReadWrite, ReadWritePeer};
 use Promise::{Bounded, Conditions, InOrder, Main};
 
 /// Every lock, and what it promises: nothing else says so. What an algorithm promises holds for all
 /// its builds.
-const REGISTRY: [(&str, Kind, &[Promise]); 34] = [
+const REGISTRY: [(&str, Kind, &[Promise]); 32] = [
     ("test-and-set", Ours, &[Conditions]),
     ("ticket", Ours, &[Main, Conditions, Bounded, InOrder]),
     ("queued", Ours, &[Main, Conditions, Bounded, InOrder]),
@@ -74,8 +71,6 @@ const REGISTRY: [(&str, Kind, &[Promise]); 34] = [
     ("std-rwlock", Peer, &[Main]),
     ("parking-lot-rwlock", Peer, &[Main, Bounded]),
     ("pthread-rwlock", Peer, &[Main]),
-    ("linux", Linux, &[]),
-    ("linux-nopvspin", Linux, &[]),
     (HAND_OVER, Limit, &[Bounded]),
     ("broken-noop", Broken, &[]),
     ("broken-favourite", Broken, &[]),
@@ -109,7 +104,6 @@ pub const PUBLISHED: [&str; count(Published)] = names(Published);
 pub const READ_WRITE: [&str; count(ReadWrite)] = names(ReadWrite);
 pub const READ_WRITE_PEERS: [&str; count(ReadWritePeer)] = names(ReadWritePeer);
 pub const PEERS: [&str; count(Peer)] = names(Peer);
-pub const LINUX: [&str; count(Linux)] = names(Linux);
 pub const BROKEN: [&str; count(Broken)] = names(Broken);
 
 /// Takes the place of a lock's name to show the best that a lock of strict order could do: vCPUs
@@ -170,7 +164,6 @@ impl Lock {
         let can_halt = match kind {
             Ours | Published => !is_native,
             ReadWrite | Limit => true,
-            Linux => built == LINUX[0],
             Peer | ReadWritePeer | Broken => false,
         };
         Some(Self { name: name.to_owned(), built, paravirtual: base.is_none() && can_halt })
@@ -243,7 +236,7 @@ impl Lock {
 
     pub fn build(&self) -> Build {
         match find(self.built).map(|(_, kind, _)| kind) {
-            Some(Peer | Linux | ReadWritePeer) => Build::Peer,
+            Some(Peer | ReadWritePeer) => Build::Peer,
             Some(Broken) => Build::Broken,
             Some(Published) => Build::Published,
             _ if self.built.starts_with(NATIVE) => Build::Native,

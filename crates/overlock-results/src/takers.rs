@@ -19,7 +19,7 @@ impl Takers {
         match world {
             "threads" => Self::Threads,
             PROCESS => Self::Program,
-            "tcg" | "kvm-guest" | "xen" | "xen-pvh" => Self::Kernel,
+            "tcg" | "kvm-guest" | "xen" => Self::Kernel,
             _ => Self::Vcpus,
         }
     }

@@ -8,34 +8,28 @@ use core::mem;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
+use crate::machine::io;
+
 /// Writes bytes to the console.
 pub type Output = fn(&[u8]);
-
-/// Runs `work` while this CPU takes no interrupts.
-pub type Shut = fn(work: &mut dyn FnMut());
 
 /// How long a run stays silent before it reports that it is alive.
 pub const SILENCE_NS: u64 = 5_000_000_000;
 
 static OUTPUT: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
-static SHUT: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
-/// Sends all further lines to `output`, with interrupts disabled by `shut`.
-pub fn set(output: Output, shut: Shut) {
-    SHUT.store(shut as *mut (), Relaxed);
+/// Sends all further lines to `output`.
+pub fn set(output: Output) {
     OUTPUT.store(output as *mut (), Relaxed);
 }
 
 /// Writes a line, with interrupts off: the compiled `core` of a hosted target formats text with a
 /// red zone below its stack pointer, which an interrupt on the same stack would overwrite.
 pub fn line(text: fmt::Arguments<'_>) {
-    let shut = SHUT.load(Relaxed);
-    if shut.is_null() {
+    if OUTPUT.load(Relaxed).is_null() {
         return;
     }
-    // SAFETY: `set` stored a `Shut`, and pointers to functions and to data are alike here.
-    let shut = unsafe { mem::transmute::<*mut (), Shut>(shut) };
-    shut(&mut || {
+    io::without_interrupts(|| {
         // Writing to the console never fails.
         let _ = writeln!(Console, "{text}");
     });

@@ -12,9 +12,10 @@ use core::sync::atomic::{
 use overlock::platform::Platform;
 
 use crate::cpus::{self, count};
+use crate::machine::{apic, io, serial};
 use crate::platform::{Halting, Sabotage, broken, is_broken, switch};
 
-/// One world: its platforms, and its machine.
+/// One world: its platforms, its timer and its end.
 pub trait Kernel: Sized + 'static {
     /// Its name after `--on`.
     const NAME: &'static str;
@@ -22,8 +23,6 @@ pub trait Kernel: Sized + 'static {
     type Aware: Halting + Platform<Byte: Zero8, Half: Zero16, Word = AtomicU32>;
     /// Locks that only spin.
     type Native: Platform<Byte: Zero8, Half: Zero16, Word = AtomicU32>;
-    /// What workloads need besides locks.
-    type Machine: Machine;
 
     /// What each CPU does when it is up, before anything else.
     fn arrive() {}
@@ -31,20 +30,14 @@ pub trait Kernel: Sized + 'static {
     fn stolen_ns(_cpu: usize) -> u64 {
         0
     }
-}
-
-/// Interrupts, and the end of the machine.
-pub trait Machine {
     /// Lets this CPU's timer tick at this interval in microseconds, or not at all.
-    fn tick_every_us(us: Option<u32>);
-    /// Runs `work` while this CPU takes no interrupts.
-    fn without_interrupts<R>(work: impl FnOnce() -> R) -> R;
-    /// Lets in the interrupts that are pending, where interrupts are off.
-    fn let_in_interrupts();
-    /// Sends CPU number `cpu` a non-maskable interrupt. Returns whether this machine has any.
-    fn interrupt_for_sure(cpu: usize) -> bool;
-    /// Ends this machine. Code 0 means success.
-    fn exit(code: u8) -> !;
+    fn tick_every_us(us: Option<u32>) {
+        apic::tick_every_us(us);
+    }
+    /// Ends the machine. Code 0 means success.
+    fn exit(code: u8) -> ! {
+        serial::exit(code)
+    }
 }
 
 /// An 8-bit cell that can be zero in a constant.
@@ -149,7 +142,7 @@ pub fn set_waiting<K: Kernel>(on: bool) {
     WAITING.store(on || broken(Sabotage::AlwaysWaits), Relaxed);
     WRITTEN.store(false, Relaxed);
     everywhere::<K>(|cpu| {
-        K::Machine::without_interrupts(|| {
+        io::without_interrupts(|| {
             if cpu == 0 {
                 // SAFETY: the image is mapped for writing. The other CPUs are in the loop below, no
                 // interrupt comes in here, and the handlers of non-maskable ones take no lock now.

@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | [`Bare`](platform::bare::Bare) | a processor with its own APIC | check, `sti; hlt` | an inter-processor interrupt |
 //! | [`Kvm`](platform::kvm::Kvm) | a vCPU of KVM | check, `hlt` | `KVM_HC_KICK_CPU` |
-//! | [`Xen`](platform::xen::Xen) | a vCPU of Xen, paravirtual | clear, check, `SCHEDOP_poll` | `EVTCHNOP_send` |
+//! | [`Xen`](platform::xen::Xen) | a vCPU of Xen | clear, check, `SCHEDOP_poll` | `EVTCHNOP_send` |
 //!
 //! The kernel has no processes, no memory allocator and no drivers but for a console. It starts all
 //! CPUs, runs what its command line asks for ([`plan`]), and reports the results on the console,

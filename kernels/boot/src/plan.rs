@@ -2,7 +2,7 @@
 //!
 //! | key | value | default |
 //! |---|---|---|
-//! | `on` | `bare`, `kvm`, `xen` | `bare`; a paravirtual guest of Xen is found by its entry |
+//! | `on` | `bare`, `kvm`, `xen` | `bare` |
 //! | `halt` | `call`: on a bare machine, CPUs halt by a call to a host that the kernel plays | |
 //! | `smp` | how many CPUs there are to start | 1 |
 //! | `do` | `micro`, `contract`, `conformance`, `nesting`; to test the command, `hang`, `fault`, `reset`; several with `:` | `micro` |
@@ -16,7 +16,7 @@
 //! | `seed` | of the order in which locks take turns | 1 |
 //! | `tick`, `ticks` | microseconds between ticks in `nesting`, and how many are enough | 1000, 200 |
 //! | `broken` | to test the command: a defect of the platform, `looks-early` or `kicks-nobody` | |
-//! | `nopvspin`, `xen_nopvspin` | `1` switches waiting off, as Linux's parameters of these names do | 0 |
+//! | `nopvspin` | `1` switches waiting off, as Linux's parameter of this name does | 0 |
 
 /// The command line.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ impl<'a> Plan<'a> {
 
     /// Whether locks wait where the world lets them.
     pub fn wants_waiting(&self) -> bool {
-        ["nopvspin", "xen_nopvspin"].iter().all(|key| self.number(key, 0) == 0)
+        self.number("nopvspin", 0) == 0
     }
 
     /// The parts of `key`'s value, or of `default`.

@@ -11,7 +11,7 @@ mod page;
 mod samples;
 mod waits;
 
-use crate::kernel::{Kernel, Machine as _};
+use crate::kernel::Kernel;
 use crate::plan::Plan;
 use crate::say;
 use crate::{cpus, machine, platform};
@@ -48,5 +48,5 @@ pub fn run<K: Kernel>(plan: Plan<'_>) -> ! {
         );
     }
     say!("{{\"kind\":\"end\",\"fine\":{fine}}}");
-    K::Machine::exit(u8::from(!fine))
+    K::exit(u8::from(!fine))
 }

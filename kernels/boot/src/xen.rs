@@ -1,6 +1,5 @@
-//! A guest of Xen: hypercalls, the pages shared with it, events, and all vCPUs of a paravirtual
-//! one. One that has virtual hardware (PVH) starts as the bare machine does, and [`pvh`] is the
-//! rest.
+//! A guest of Xen that has virtual hardware (PVH): hypercalls, the pages shared with it, and events.
+//! It starts as the bare machine does.
 //!
 //! Sources: Xen's public headers, 4.17 (MIT licence): xen.h, sched.h, vcpu.h, event_channel.h,
 //! memory.h, hvm/hvm_op.h, arch-x86/xen.h, arch-x86/xen-x86_64.h, arch-x86/cpuid.h.

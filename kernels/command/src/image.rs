@@ -1,5 +1,4 @@
-//! A kernel with the locks in it as a world: on a bare machine, under KVM, and under Xen as a
-//! paravirtual guest or as one with virtual hardware.
+//! A kernel with the locks in it as a world: on a bare machine, under KVM, and under Xen.
 //!
 //! The kernel measures. All rounds of all locks run in one boot, in turns, so their runs are made
 //! in advance.
@@ -19,7 +18,7 @@ pub use machine::missing;
 use machine::{Machine, PCPUS};
 use overlock_bench::{Failed, Heard, Job, Tell, World};
 use overlock_cli::Note;
-use overlock_results::locks::{LINUX, LOCKS, Lock};
+use overlock_results::locks::{LOCKS, Lock};
 use overlock_results::stats::{Spread, jain, unique};
 use overlock_results::{Error, NO_POLICY, PmTimerRule, Run};
 use said::{Said, Sample};
@@ -56,7 +55,7 @@ fn key(job: &Job) -> Key {
 impl Image {
     /// Opens the world of this name, and builds the image for it.
     pub fn new(name: &str, note: Note) -> Result<Self> {
-        let name = ["tcg", "kvm-guest", "xen", "xen-pvh"].into_iter().find(|known| *known == name);
+        let name = ["tcg", "kvm-guest", "xen"].into_iter().find(|known| *known == name);
         let Some(name) = name else { bail!("no kernel runs there") };
         // Before an image is built.
         machine::look_for(name)?;
@@ -105,10 +104,6 @@ impl Image {
         let locks = unique(jobs.iter().map(|job| job.lock.clone()));
         let ms = (first.host.seconds * 1e3).round().max(1.0);
         let smp = cpus.iter().copied().max().unwrap_or(1);
-        if LINUX.contains(&&*first.lock) {
-            let machine = Machine::of_linux(&first.lock, smp, ms, rounds, &self.path)?;
-            return self.hear(machine, first, tell);
-        }
         let plan = format!(
             "do=micro cpus={} ms={ms} runs={rounds} cs={} ncs={} seed={} nopvspin=0 locks={} ops=0",
             joined(cpus.iter().map(ToString::to_string)),
@@ -201,7 +196,6 @@ impl World for Image {
     fn about(&self) -> String {
         match self.name {
             "xen" => "a kernel as a guest of Xen",
-            "xen-pvh" => "a kernel as a guest of Xen, with virtual hardware",
             "kvm-guest" => "a kernel as a guest of KVM",
             _ => "a kernel on an emulated machine",
         }
@@ -214,7 +208,7 @@ impl World for Image {
 
     fn pcpus(&self) -> u32 {
         match self.name {
-            "xen" | "xen-pvh" | "kvm-guest" => PCPUS,
+            "xen" | "kvm-guest" => PCPUS,
             _ => std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32),
         }
     }
@@ -225,11 +219,7 @@ impl World for Image {
 
     fn check(&self, job: &Job) -> Result<(), Error> {
         let refuse = |what: String| Err(Error(what));
-        let is_linux = self.name == "kvm-guest" && LINUX.contains(&&*job.lock);
-        if is_linux && (job.profile.section_ns, job.profile.think_ns) != (0, 0) {
-            return refuse(format!("{} has no lengths to choose: it is a system call", job.lock));
-        }
-        if !is_linux && !LOCKS.contains(&&*job.lock) {
+        if !LOCKS.contains(&&*job.lock) {
             return refuse(format!(
                 "no lock in the kernel is called {}; choose from {}",
                 job.lock,
@@ -260,11 +250,8 @@ impl World for Image {
     }
 
     fn ahead(&self, jobs: &[Job], _cancel: &AtomicBool, tell: Tell<'_>) -> Result<bool, Failed> {
-        // A boot has one pair of lengths; and a Linux has one lock, and uses all of its CPUs.
-        let boot = |job: &Job| {
-            let linux = LINUX.contains(&&*job.lock).then(|| (job.lock.clone(), job.cpus));
-            (linux, job.profile.section_ns, job.profile.think_ns)
-        };
+        // A boot has one pair of lengths.
+        let boot = |job: &Job| (job.profile.section_ns, job.profile.think_ns);
         for of in unique(jobs.iter().map(boot)) {
             let own: Vec<&Job> = jobs.iter().filter(|job| boot(job) == of).collect();
             let points = unique(own.iter().map(|job| key(job))).len().max(1);

@@ -1,4 +1,4 @@
-//! The command `overlock` with four more worlds, each of which boots a kernel with the locks in it.
+//! The command `overlock` with three more worlds, each of which boots a kernel with the locks in it.
 
 use overlock_cli::Added;
 use overlock_kernels::Image;
@@ -10,12 +10,7 @@ fn main() -> ExitCode {
             ("guest", include_str!("../guest.toml")),
             ("guest-xen", include_str!("../guest-xen.toml")),
         ],
-        worlds: &[
-            ("tcg", "guest"),
-            ("kvm-guest", "guest"),
-            ("xen", "guest-xen"),
-            ("xen-pvh", "guest-xen"),
-        ],
+        worlds: &[("tcg", "guest"), ("kvm-guest", "guest"), ("xen", "guest-xen")],
         locks: Added::NOTHING.locks,
         more: Added::NOTHING.more,
         missing: overlock_kernels::missing,

@@ -212,15 +212,7 @@ fn kvm_counts_what_the_locks_do() {
 #[test]
 fn xen_keeps_the_contract() {
     if has_xen() {
-        verified("xen", 48);
-    }
-}
-
-/// With interrupts of its own, and an APIC.
-#[test]
-fn xen_keeps_the_contract_for_a_guest_with_virtual_hardware() {
-    if has_xen() {
-        verified("xen-pvh", 49);
+        verified("xen", 49);
     }
 }
 

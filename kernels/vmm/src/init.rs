@@ -11,7 +11,6 @@ use std::os::fd::AsRawFd as _;
 use std::path::PathBuf;
 use std::{io, ptr};
 
-use crate::hammer;
 use crate::machine::Machine;
 use crate::options::{Options, Result};
 
@@ -62,15 +61,10 @@ fn machine(words: &str) -> Result<u8> {
     Machine::new(options)?.run()
 }
 
-/// Does it all. Does not return. The words may ask for a load instead of a machine ([`hammer`]).
+/// Does it all. Does not return.
 #[expect(clippy::print_stdout, reason = "it is what people read")]
 pub(crate) fn run() -> ! {
     let words = fs::read_to_string(GUEST).unwrap_or_default();
-    if words.starts_with("hammer") {
-        // Without it no stolen time is seen.
-        let _ = mount(c"proc", c"/proc");
-        hammer::run(&words);
-    }
     match machine(&words) {
         Ok(code) => println!("the machine ended with code {code}"),
         Err(error) => println!("the machine ended: {error}"),

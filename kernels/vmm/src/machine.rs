@@ -24,6 +24,8 @@ use crate::vcpu::{self, Event};
 
 /// Three pages that KVM needs on Intel's processors, where no machine has memory.
 const TASK_STATE: usize = 0xfffb_d000;
+/// The memory of the machine.
+pub(crate) const BYTES: u64 = 128 << 20;
 /// After so long without a word from the kernel, its vCPUs are asked where they are.
 const SILENCE: Duration = Duration::from_secs(30);
 
@@ -43,10 +45,9 @@ impl Machine {
     pub(crate) fn new(mut options: Options) -> Result<Self> {
         let kvm = Kvm::new()?;
         let vm = kvm.create_vm()?;
-        let bytes = options.memory_mib << 20;
-        let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), usize::try_from(bytes)?)])?;
+        let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), usize::try_from(BYTES)?)])?;
         let region = kvm_userspace_memory_region {
-            memory_size: bytes,
+            memory_size: BYTES,
             userspace_addr: memory.get_host_address(GuestAddress(0))?.addr() as u64,
             ..Default::default()
         };

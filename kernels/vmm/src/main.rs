@@ -10,13 +10,12 @@
 //! |---|---|
 //! | [`options`] | what to run |
 //! | [`machine`] | memory, and the threads |
-//! | [`load`], [`processors`] | the kernel in it, by PVH or as Linux's own, and what it is told |
+//! | [`load`] | the kernel in it, by PVH, and what it is told |
 //! | [`vcpu`] | what a vCPU starts with, and what it does when KVM hands it over |
 //! | [`cpuid`] | which paravirtual features the guest is offered |
 //! | [`page`] | what the guest shares with the host's scheduler |
 //! | [`console`], [`counters`] | what the kernel writes, and what KVM counts |
 //! | [`init`] | the first process |
-//! | [`hammer`] | the first process of a Linux guest, which loads one of its spin locks |
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod console;
@@ -24,8 +23,6 @@ mod console;
 mod counters;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod cpuid;
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-mod hammer;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod init;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
@@ -36,8 +33,6 @@ mod machine;
 mod options;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod page;
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-mod processors;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod vcpu;
 

@@ -8,32 +8,26 @@ pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error + S
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) cpus: u8,
-    /// Memory, in MiB.
-    pub(crate) memory_mib: u64,
     /// Whether the guest is told that its vCPUs are never taken off their processors.
     pub(crate) realtime: bool,
     /// Whether the guest is offered the kick.
     pub(crate) unhalt: bool,
-    /// What a Linux starts with: an archive of files.
-    pub(crate) files: Option<PathBuf>,
     /// Where the host's scheduler has put its page.
     pub(crate) page: Option<PathBuf>,
     pub(crate) image: PathBuf,
     pub(crate) line: String,
 }
 
-const USAGE: &str = "usage: overlock-vmm [--cpus=N] [--memory=MIB] [--files=CPIO] [--page=PATH] \
-                     [--realtime] [--no-unhalt] KERNEL COMMAND-LINE...";
+const USAGE: &str = "usage: overlock-vmm [--cpus=N] [--page=PATH] [--realtime] [--no-unhalt] KERNEL \
+                     COMMAND-LINE...";
 
 impl Options {
     /// Understands the words of a command.
     pub(crate) fn parse(words: impl IntoIterator<Item = String>) -> Result<Self> {
         let mut options = Self {
             cpus: 1,
-            memory_mib: 128,
             realtime: false,
             unhalt: true,
-            files: None,
             page: None,
             image: PathBuf::new(),
             line: String::new(),
@@ -43,8 +37,6 @@ impl Options {
             let word = words.next().ok_or(USAGE)?;
             match word.split_once('=') {
                 Some(("--cpus", n)) => options.cpus = n.parse()?,
-                Some(("--memory", n)) => options.memory_mib = n.parse()?,
-                Some(("--files", path)) => options.files = Some(path.into()),
                 Some(("--page", path)) => options.page = Some(path.into()),
                 _ if word == "--realtime" => options.realtime = true,
                 _ if word == "--no-unhalt" => options.unhalt = false,
@@ -65,9 +57,8 @@ mod tests {
     #[test]
     fn options_come_before_the_kernel() {
         let parse = |line: &str| Options::parse(line.split(' ').map(String::from));
-        let found = parse("--cpus=8 --files=root --no-unhalt image do=micro --cpus=2").unwrap();
+        let found = parse("--cpus=8 --no-unhalt image do=micro --cpus=2").unwrap();
         assert_eq!((found.cpus, found.unhalt, found.realtime), (8, false, false));
-        assert_eq!(found.files, Some(PathBuf::from("root")));
         assert_eq!(found.image, PathBuf::from("image"));
         assert_eq!(found.line, "do=micro --cpus=2");
         assert!(parse("--cpus=8").is_err());

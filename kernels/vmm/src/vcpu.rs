@@ -17,12 +17,12 @@ pub(crate) enum Event {
 }
 
 /// Ports of the first serial line: its data, and its status.
-pub(crate) const SERIAL: u16 = 0x3f8;
+const SERIAL: u16 = 0x3f8;
 const SERIAL_STATUS: u16 = SERIAL + 5;
 /// The transmitter is empty.
 const READY: u8 = 0x60;
 /// A byte that is written here ends the machine.
-pub(crate) const END: u16 = 0xf4;
+const END: u16 = 0xf4;
 
 fn segment(selector: u16, kind: u8) -> kvm_segment {
     kvm_segment {
@@ -37,8 +37,8 @@ fn segment(selector: u16, kind: u8) -> kvm_segment {
     }
 }
 
-/// Lets `vcpu` begin as PVH and Linux ask for: 32-bit protected mode, no paging, flat segments, and
-/// the address of the start information in EBX (PVH) and ESI (Linux).
+/// Lets `vcpu` begin as PVH asks for: 32-bit protected mode, no paging, flat segments, and the
+/// address of the start information in EBX.
 pub(crate) fn begin_at(vcpu: &VcpuFd, start: Start) -> Result<()> {
     let mut special = vcpu.get_sregs()?;
     // Code that can be read, data that can be written.
@@ -55,7 +55,6 @@ pub(crate) fn begin_at(vcpu: &VcpuFd, start: Start) -> Result<()> {
     let mut registers = vcpu.get_regs()?;
     registers.rip = start.entry;
     registers.rbx = start.info;
-    registers.rsi = start.info;
     // The bit that is always set.
     registers.rflags = 2;
     vcpu.set_regs(&registers)?;

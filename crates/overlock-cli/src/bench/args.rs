@@ -25,7 +25,7 @@ pub(crate) struct BenchArgs {
     #[arg(value_name = "EXPERIMENT")]
     pub(super) experiments: Vec<PathBuf>,
 
-    /// The world: threads, kvm, sim[:HOST], tcg, kvm-guest, xen, xen-pvh
+    /// The world: threads, kvm, sim[:HOST], tcg, kvm-guest, xen
     #[arg(long = "in", value_name = "WORLD")]
     pub(super) world: Option<String>,
 
@@ -168,11 +168,10 @@ Worlds (what can run here, and why not: overlock doctor):
   sim[:HOST]  virtual time, on a host of any size: dev-kvm, dev-threads, x5570, x7560, power8,
               e5-2699v3, e5-2620v4, opteron-48, four-sockets, or a file that
               overlock doctor --calibrate wrote
-  tcg         a kernel on a bare machine that QEMU emulates; this world and the next three need
+  tcg         a kernel on a bare machine that QEMU emulates; this world and the next two need
               the program overlock-kernels (cargo install --path kernels/command)
   kvm-guest   the same kernel as a guest of KVM, that of a Linux which QEMU runs
-  xen         the same kernel as a paravirtual guest of Xen
-  xen-pvh     the same kernel as a guest of Xen that has virtual hardware
+  xen         the same kernel as a guest of Xen (PVH)
 
 Experiments (any of them in any world that can run it; `--print` shows the file):
   quick full                        threads: 16 points in two minutes, 100 in half an hour

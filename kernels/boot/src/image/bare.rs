@@ -6,13 +6,13 @@
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
-use overlock_boot::kernel::{Kernel, Machine as _, set_waiting, work};
+use overlock_boot::kernel::{Kernel, set_waiting, work};
 use overlock_boot::machine::segments::{INTERRUPT_STACKS, STACK, STACKS};
 use overlock_boot::machine::{serial, start};
 use overlock_boot::plan::Plan;
 use overlock_boot::platform::bare::Bare;
 use overlock_boot::platform::kvm::Kvm;
-use overlock_boot::platform::xen::Pvh;
+use overlock_boot::platform::xen::Xen;
 use overlock_boot::work::run;
 use overlock_boot::xen::pvh;
 
@@ -147,7 +147,7 @@ extern "C" fn first(info: usize) -> ! {
     // SAFETY: what the loader passed.
     let plan = Plan(unsafe { start::command_line(info) });
     let is_xen = plan.get("on") == Some("xen");
-    super::set_exit(if is_xen { Pvh::exit } else { serial::exit });
+    super::set_exit(if is_xen { Xen::exit } else { serial::exit });
     // SAFETY: once, on the first CPU, with interrupts disabled.
     unsafe { if is_xen { pvh::first() } else { start::first() } };
     let (from, to) = (&raw const trampoline, start::TRAMPOLINE);
@@ -164,8 +164,8 @@ extern "C" fn first(info: usize) -> ! {
         }
         "xen" => {
             ON_XEN.store(true, Relaxed);
-            set_waiting::<Pvh>(plan.wants_waiting());
-            begin::<Pvh>(plan)
+            set_waiting::<Xen>(plan.wants_waiting());
+            begin::<Xen>(plan)
         }
         "kvm" => {
             Kvm::detect(&plan);

@@ -1,9 +1,8 @@
-//! The kernel's two entry points, and its panic handler.
+//! The kernel's entry point, and its panic handler.
 
 mod bare;
 mod memory;
 mod probes;
-mod xen;
 
 use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 

@@ -43,7 +43,7 @@ pub unsafe fn command_line(address: usize) -> &'static str {
 /// # Safety
 /// Called once, by the CPU that started first, with interrupts disabled.
 pub unsafe fn first() {
-    console::set(super::serial::write, |work| io::without_interrupts(work));
+    console::set(super::serial::write);
     // SAFETY: the caller's word.
     unsafe {
         // Mask both of the old interrupt controllers.

@@ -14,9 +14,9 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::{Ended, Halting, Sabotage, Wait, broken};
 use crate::cpus::{self, PerCpu};
-use crate::kernel::{Kernel, Machine};
-use crate::machine::halt::{self, Means, halt_if, host};
-use crate::machine::{apic, io, serial};
+use crate::kernel::Kernel;
+use crate::machine::apic;
+use crate::machine::halt::{Means, halt_if, host};
 
 /// A processor that halts until an interrupt.
 #[derive(Clone, Copy, Debug)]
@@ -78,28 +78,4 @@ impl Kernel for Bare {
     const NAME: &'static str = "tcg";
     type Aware = Self;
     type Native = NativeBare;
-    type Machine = Self;
-}
-
-impl Machine for Bare {
-    fn tick_every_us(us: Option<u32>) {
-        apic::tick_every_us(us);
-    }
-
-    fn without_interrupts<R>(work: impl FnOnce() -> R) -> R {
-        io::without_interrupts(work)
-    }
-
-    fn let_in_interrupts() {
-        halt::let_in_pending();
-    }
-
-    fn interrupt_for_sure(cpu: usize) -> bool {
-        apic::interrupt_for_sure(cpus::of(cpu).apic.load(Relaxed));
-        true
-    }
-
-    fn exit(code: u8) -> ! {
-        serial::exit(code)
-    }
 }

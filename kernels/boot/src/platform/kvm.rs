@@ -42,7 +42,7 @@ use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
 
-use super::bare::{Bare, refuses};
+use super::bare::refuses;
 use super::{Ended, Halting, Sabotage, Wait, broken, switch};
 use crate::cpus::{self, MAX, PerCpu, count};
 use crate::kernel::{Kernel, set_waiting};
@@ -281,7 +281,6 @@ impl Kernel for Kvm {
     const NAME: &'static str = "kvm";
     type Aware = Self;
     type Native = NativeKvm;
-    type Machine = Bare;
 
     fn arrive() {
         if TELLS_STEAL.load(Relaxed) {

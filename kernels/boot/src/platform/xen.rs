@@ -1,5 +1,4 @@
-//! `Xen`: a vCPU of a guest, which polls an event channel of its own. The guest is paravirtual, or
-//! has virtual hardware ([`Pvh`]).
+//! `Xen`: a vCPU of a guest with virtual hardware (PVH), which polls an event channel of its own.
 //!
 //! | clause | answer |
 //! |---|---|
@@ -45,20 +44,14 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::bare::Bare;
 use super::{Ended, Halting, Sabotage, Wait, broken, has_passed};
 use crate::cpus::{self, PerCpu, count};
-use crate::kernel::{Kernel, Machine};
-use crate::machine::{halt, io};
+use crate::kernel::Kernel;
 use crate::xen::{abi, calls, events, start, timer};
 
-/// A vCPU of a guest of Xen; as a kernel, a paravirtual one.
+/// A vCPU of a guest of Xen.
 #[derive(Clone, Copy, Debug)]
 pub struct Xen;
-
-/// A guest of Xen that has virtual hardware. Its locks wait and kick as those of [`Xen`].
-#[derive(Clone, Copy, Debug)]
-pub struct Pvh;
 
 super::platform!(Xen, NativeXen);
 
@@ -70,7 +63,6 @@ impl Halting for Xen {
     fn halt(wait: Wait<'_, impl FnOnce()>) -> Ended {
         let me = cpus::this();
         let port = me.port.load(Relaxed);
-        // Only a guest with virtual hardware has non-maskable interrupts.
         let in_nmi = me.in_nmi.load(Relaxed) != 0 && !broken(Sabotage::HaltsAnywhere);
         if port == 0 || wait.is_late() || in_nmi {
             return Ended::Refused;
@@ -129,67 +121,16 @@ impl Kernel for Xen {
     const NAME: &'static str = "xen";
     type Aware = Self;
     type Native = NativeXen;
-    type Machine = Self;
 
     fn stolen_ns(cpu: usize) -> u64 {
         start::runstate(cpu).time[abi::RUNNABLE].load(Relaxed)
     }
-}
 
-impl Machine for Xen {
     fn tick_every_us(us: Option<u32>) {
         timer::tick_every_us(us);
     }
 
-    fn without_interrupts<R>(work: impl FnOnce() -> R) -> R {
-        events::without(work)
-    }
-
-    fn let_in_interrupts() {
-        if !events::enabled() {
-            events::enable();
-            events::disable();
-        }
-    }
-
-    fn interrupt_for_sure(_cpu: usize) -> bool {
-        false
-    }
-
     fn exit(_code: u8) -> ! {
         calls::reboot()
-    }
-}
-
-impl Kernel for Pvh {
-    const NAME: &'static str = "xen-pvh";
-    type Aware = Xen;
-    type Native = NativeXen;
-    type Machine = Self;
-
-    fn stolen_ns(cpu: usize) -> u64 {
-        Xen::stolen_ns(cpu)
-    }
-}
-
-impl Machine for Pvh {
-    fn tick_every_us(us: Option<u32>) {
-        Xen::tick_every_us(us);
-    }
-
-    fn without_interrupts<R>(work: impl FnOnce() -> R) -> R {
-        io::without_interrupts(work)
-    }
-
-    fn let_in_interrupts() {
-        halt::let_in_pending();
-    }
-
-    fn interrupt_for_sure(cpu: usize) -> bool {
-        Bare::interrupt_for_sure(cpu)
-    }
-
-    fn exit(code: u8) -> ! {
-        Xen::exit(code)
     }
 }

@@ -52,8 +52,6 @@ fn can_be<K: Kernel>(how: Sabotage) -> bool {
     match how {
         // An interrupt is held back: a nested wait has nothing to take away.
         Sabotage::ForgetsOuter => !K::Aware::KICKS_INTERRUPT,
-        // A paravirtual guest of Xen has no interrupts that it can't shut out.
-        Sabotage::HaltsAnywhere => K::NAME != "xen",
         // A kick that is remembered ends a halt however late that begins.
         Sabotage::LosesGrace => K::Aware::KICKS_INTERRUPT,
         Sabotage::SharesNumbers | Sabotage::AlwaysWaits => cpus::started() > 1,

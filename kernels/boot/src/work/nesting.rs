@@ -18,8 +18,8 @@ use overlock::ConstLock;
 use super::checks::{Alive, begin, tell};
 use super::locks::{UseLock, with_lock};
 use crate::cpus;
-use crate::kernel::{Kernel, Machine as _, everywhere};
-use crate::machine::{clock, interrupts};
+use crate::kernel::{Kernel, everywhere};
+use crate::machine::{apic, clock, interrupts, io};
 use crate::plan::Plan;
 
 /// A lock, what it protects, and how often it was taken.
@@ -93,7 +93,7 @@ fn in_nmi<L: ConstLock + 'static>() {
 
 /// Each CPU's loop, until the locks have been taken often enough.
 fn task<K: Kernel, L: ConstLock + 'static>(cpu: usize) {
-    K::Machine::tick_every_us(Some(TICK_US.load(Relaxed)));
+    K::tick_every_us(Some(TICK_US.load(Relaxed)));
     let mut turn = cpu as u64;
     let mut alive = Alive::begin();
     while TASK.taken.load(Relaxed) < ENOUGH.load(Relaxed)
@@ -106,16 +106,17 @@ fn task<K: Kernel, L: ConstLock + 'static>(cpu: usize) {
         TASK.lock::<L>().lock();
         TASK.count_and_unlock::<L>();
         if turn.is_multiple_of(4) {
-            K::Machine::without_interrupts(|| {
+            io::without_interrupts(|| {
                 SHARED.lock::<L>().lock();
                 SHARED.count_and_unlock::<L>();
             });
         }
         if turn.is_multiple_of(64) {
-            K::Machine::interrupt_for_sure((cpu + turn as usize) % cpus::started());
+            let other = cpus::of((cpu + turn as usize) % cpus::started());
+            apic::interrupt_for_sure(other.apic.load(Relaxed));
         }
     }
-    K::Machine::tick_every_us(None);
+    K::tick_every_us(None);
     // An interrupt that is still on its way comes in before the counts are compared.
     clock::spin_ns(2_000_000);
 }

@@ -6,8 +6,7 @@ use core::cell::UnsafeCell;
 use super::abi;
 use crate::machine::segments::Raw;
 
-/// The page of hypercalls: number `n` is at `32 * n`. Xen fills it before the guest starts; the
-/// notes of the image say where it is.
+/// The page of hypercalls: number `n` is at `32 * n`. Xen fills it when it is told where it is.
 pub static PAGE: Raw<[u8; 4096]> = Raw(UnsafeCell::new([0x90; 4096]));
 
 /// Hypercall number `call` with up to four arguments.

@@ -1,7 +1,6 @@
 //! Events: Xen's interrupts. One channel a vCPU is for kicks, and masked: a kick ends a poll and
 //! interrupts no vCPU. One is for the vCPU's timer.
 
-use core::arch::naked_asm;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering::*};
 
@@ -48,34 +47,6 @@ pub fn set(port: u32) {
     shared().pending[word].fetch_or(bit, SeqCst);
 }
 
-pub fn enabled() -> bool {
-    own().upcall_mask.load(Relaxed) == 0
-}
-
-pub fn disable() {
-    own().upcall_mask.store(1, SeqCst);
-}
-
-/// Enables events on this vCPU, and takes those that are pending.
-pub fn enable() {
-    own().upcall_mask.store(0, SeqCst);
-    if own().upcall_pending.load(SeqCst) != 0 {
-        // SAFETY: a hypercall without effect; the events come in at its end.
-        unsafe { calls::call(abi::XEN_VERSION, [0, 0, 0, 0]) };
-    }
-}
-
-/// Runs `work` while this vCPU takes no events.
-pub fn without<R>(work: impl FnOnce() -> R) -> R {
-    let were_enabled = enabled();
-    disable();
-    let result = work();
-    if were_enabled {
-        enable();
-    }
-    result
-}
-
 /// Binds this vCPU's channels: the kick's, masked, and the timer's.
 pub fn bind() {
     let me = cpus::this();
@@ -85,43 +56,8 @@ pub fn bind() {
     TIMERS[me.number()].store(calls::bind(me.number(), Some(abi::VIRQ_TIMER)), SeqCst);
 }
 
-/// What Xen calls, with the stack as of an interrupt and RCX and R11 above it.
-///
-/// # Safety
-/// Called by Xen only.
-#[unsafe(naked)]
-pub unsafe extern "C" fn upcall() {
-    naked_asm!(
-        "push rbp", "push rax", "push rdx", "push rsi", "push rdi",
-        "push r8", "push r9", "push r10",
-        "mov rbp, rsp",
-        "sub rsp, 512",
-        "and rsp, -16",
-        "fxsave64 [rsp]",
-        "cld",
-        "call {handle}",
-        "fxrstor64 [rsp]",
-        "mov rsp, rbp",
-        "pop r10", "pop r9", "pop r8",
-        "pop rdi", "pop rsi", "pop rdx", "pop rax", "pop rbp",
-        // Return by hypercall, which alone can enable events and return in one step. Its entry in
-        // the page pushes RCX, R11 and RAX itself; above them it wants flags.
-        "pop rcx",
-        "pop r11",
-        "push 0",
-        "jmp {page} + {iret} * 32",
-        handle = sym handle,
-        page = sym calls::PAGE,
-        iret = const abi::IRET,
-    )
-}
-
 /// Handles what is pending on this vCPU.
 pub(super) fn take_all() {
-    handle();
-}
-
-extern "C" fn handle() {
     let own = own();
     own.upcall_pending.store(0, SeqCst);
     own.pending_words.swap(0, SeqCst);

@@ -1,5 +1,5 @@
-//! A guest of Xen that has virtual hardware: page tables, interrupts and an APIC of its own. Events
-//! come as interrupts, by a vector for each vCPU; the rest is as for a paravirtual guest.
+//! The way from the bare machine's start to a guest of Xen, with page tables, interrupts and an APIC
+//! of its own. Events come as interrupts, by a vector for each vCPU.
 
 use core::arch::x86_64::__cpuid;
 
@@ -33,7 +33,7 @@ pub unsafe fn first() {
     let register = __cpuid(leaves().expect("Xen") + 2).ebx;
     // SAFETY: Xen fills the page, which is there for that.
     unsafe { io::wrmsr(register, calls::PAGE.0.get().addr() as u64) };
-    console::set(calls::write, |work| io::without_interrupts(work));
+    console::set(calls::write);
     share();
     start::set_clock();
     interrupts::on_event(events::take_all);

@@ -92,15 +92,6 @@ impl Linux {
     }
 }
 
-/// What a Linux starts with as a guest: the monitor's program as its first process, which hammers
-/// one of its locks as `words` tell.
-pub(super) fn guest_root(vmm: &Path, words: &str) -> Result<Vec<u8>> {
-    let mut root = Archive::new(Vec::new());
-    root.file("init", &read(vmm)?)?;
-    root.file("guest", words.as_bytes())?;
-    Ok(root.end()?)
-}
-
 pub(super) fn read(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).with_context(|| format!("{} can't be read", path.display()))
 }

@@ -1,10 +1,9 @@
 //! The emulated machine: what is needed for it, and how to start it.
 
-use super::linux::{Linux, guest_root, read};
+use super::linux::{Linux, read};
 use crate::build::{self, VMM};
 use anyhow::{Context, Result, bail};
 use overlock_programs::{Finished, finish, interrupt};
-use overlock_results::locks::LINUX;
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -27,7 +26,7 @@ const SCHEDULER: &str = "sched=credit2 sched_credit2_migrate_resist=0";
 /// The machine of a Xen whose guest has virtual hardware. The processor that QEMU emulates
 /// virtualisation for is AMD's. Xen's idle loop faults on what QEMU emulates of `mwait`, and Xen's
 /// first domain needs a controller of its devices' memory.
-const PVH_MACHINE: [&str; 8] =
+const XEN_MACHINE: [&str; 8] =
     ["-machine", "q35", "-device", "amd-iommu", "-cpu", "EPYC,+svm,-monitor", "-m", "768"];
 
 /// What every machine is: emulated, each of its CPUs by a thread, and without devices.
@@ -40,8 +39,6 @@ pub(super) struct Machine {
     pub(super) qemu: Command,
     /// The kernel's host, by name and version.
     pub(super) under: String,
-    /// Whether the kernel is Linux, as a guest.
-    pub(super) is_linux: bool,
     /// Files that QEMU needs until it exits.
     _files: TempDir,
 }
@@ -77,7 +74,7 @@ pub fn missing(world: &str) -> Result<()> {
         build::source()?;
     }
     match world {
-        "xen" | "xen-pvh" => find_xen().map(drop),
+        "xen" => find_xen().map(drop),
         _ => Ok(()),
     }
 }
@@ -137,22 +134,18 @@ impl Machine {
         let mut under = qemu_version()?;
         qemu.args(ALWAYS).args(["-serial", "stdio"]);
         match world {
-            "xen" | "xen-pvh" => {
+            "xen" => {
                 let found = find_xen()?;
                 let mut module = OsString::from(image);
                 // QEMU takes a comma for the end of a module.
                 if module.to_string_lossy().contains(',') {
                     bail!("{} has a comma in its name, which QEMU can't take", image.display());
                 }
-                let (machine, on, as_what) = match world {
-                    "xen" => (&["-cpu", "max", "-m", "512"][..], "", ""),
-                    _ => (&PVH_MACHINE[..], "on=xen ", " dom0=pvh cpuidle=0"),
-                };
-                module.push(format!(" {on}smp={smp} {plan}"));
-                qemu.args(machine).args(["-smp", &PCPUS.to_string()]);
+                module.push(format!(" on=xen smp={smp} {plan}"));
+                qemu.args(XEN_MACHINE).args(["-smp", &PCPUS.to_string()]);
                 qemu.arg("-kernel").arg(xen(&found, files.path())?).arg("-append").arg(format!(
                     "dom0_mem=128M dom0_max_vcpus={smp} console=com1 com1=115200 loglvl=warning \
-                     {SCHEDULER}{as_what}"
+                     {SCHEDULER} dom0=pvh cpuidle=0"
                 ));
                 qemu.arg("-initrd").arg(module);
                 let name = found.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -163,7 +156,7 @@ impl Machine {
                 words.extend(options.iter().copied().map(String::from));
                 words.extend(["/image".into(), format!("on=kvm smp={smp} {plan}")]);
                 let files = [("image", read(image)?)];
-                return Self::under_kvm(image, &files, &words, 512);
+                return Self::under_kvm(image, &files, &words);
             }
             _ => {
                 qemu.args(["-cpu", "max", "-m", "256", "-smp", &smp.to_string()]);
@@ -173,16 +166,11 @@ impl Machine {
             }
         }
         qemu.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Ok(Self { qemu, under, is_linux: false, _files: files })
+        Ok(Self { qemu, under, _files: files })
     }
 
     /// The machine in which Linux's KVM runs what `words` tell the monitor, from `files`.
-    fn under_kvm(
-        image: &Path,
-        files: &[(&str, Vec<u8>)],
-        words: &[String],
-        memory_mib: u32,
-    ) -> Result<Self> {
+    fn under_kvm(image: &Path, files: &[(&str, Vec<u8>)], words: &[String]) -> Result<Self> {
         let folder = TempDir::new().context("no place for temporary files")?;
         let (linux, root) = (Linux::find()?, folder.path().join("root.cpio"));
         linux
@@ -193,30 +181,11 @@ impl Machine {
         qemu.args(ALWAYS).args(["-serial", "file:/dev/stderr", "-serial", "stdio"]);
         // The processor that QEMU emulates virtualisation for is AMD's.
         qemu.args(["-cpu", "EPYC,+svm", "-smp", &PCPUS.to_string()]);
-        qemu.args(["-m", &memory_mib.to_string(), "-append", LINUX_HOST_LINE]);
+        qemu.args(["-m", "512", "-append", LINUX_HOST_LINE]);
         qemu.arg("-kernel").arg(linux.kernel()).arg("-initrd").arg(root);
         qemu.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let under = format!("kvm_amd of {} on {}", linux.name(), qemu_version()?);
-        Ok(Self { qemu, under, is_linux: false, _files: folder })
-    }
-
-    /// The machine in which Linux's KVM runs the same Linux with `smp` CPUs, which hammers one of
-    /// its spin locks.
-    pub(super) fn of_linux(
-        lock: &str,
-        smp: u32,
-        ms: f64,
-        rounds: u64,
-        image: &Path,
-    ) -> Result<Self> {
-        let hammer = format!("hammer {smp} {ms} {rounds} {lock}");
-        let root = guest_root(&image.with_file_name(VMM), &hammer)?;
-        let files = [("image", read(&Linux::find()?.kernel())?), ("files", root)];
-        let off = if lock == LINUX[1] { " nopvspin" } else { "" };
-        let line = format!("{LINUX_LINE}{off}");
-        let words = [format!("--cpus={smp}"), "--memory=384".into(), "--files=/files".into()];
-        let words = words.into_iter().chain(["/image".into(), line]).collect::<Vec<_>>();
-        Ok(Self { is_linux: true, ..Self::under_kvm(image, &files, &words, 1024)? })
+        Ok(Self { qemu, under, _files: folder })
     }
 }
 
@@ -226,9 +195,6 @@ impl Machine {
 /// guest's clock goes backwards (P9). And Linux gives up if ten ticks of its timer don't come while
 /// it counts loops, which they may not where the emulator gets no processor: it need not look.
 const LINUX_HOST_LINE: &str = "console=ttyS0 quiet panic=-1 tsc=reliable no_timer_check";
-
-/// What a Linux is told that has no device but a serial port, and learns of its CPUs by ACPI.
-const LINUX_LINE: &str = "quiet nokaslr pci=off panic=-1";
 
 #[cfg(test)]
 impl Machine {
@@ -240,7 +206,7 @@ impl Machine {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let _files = TempDir::new().expect("a folder");
-        Self { qemu, under: String::new(), is_linux: false, _files }
+        Self { qemu, under: String::new(), _files }
     }
 }
 

@@ -8,8 +8,8 @@ use overlock::platform::{Cpu, Platform as _};
 use super::super::checks::Alive;
 use super::support::{TICK_US, Verdict, await_change, by_kick, ensure, tries, with_ticks};
 use crate::cpus;
-use crate::kernel::{Kernel, Machine as _, everywhere};
-use crate::machine::clock;
+use crate::kernel::{Kernel, everywhere};
+use crate::machine::{clock, halt, io};
 use crate::platform::bare::Bare;
 use crate::platform::{Ended, Halting as _, Sabotage, broken, sabotage, wait_with};
 
@@ -85,8 +85,8 @@ pub(super) fn between<K: Kernel>() -> Verdict {
             }
             if !K::Aware::KICKS_INTERRUPT {
                 // The next tick is far away.
-                K::Machine::let_in_interrupts();
-                K::Machine::tick_every_us(Some(TICK_US));
+                halt::let_in_pending();
+                K::tick_every_us(Some(TICK_US));
             }
         });
         if !asked.get() {
@@ -197,7 +197,7 @@ pub(super) fn interrupts_off<K: Kernel>() -> Verdict {
     together::<K>(|cpu| match cpu {
         0 => with_ticks::<K, _>(|| {
             let before = K::Aware::reached();
-            let ended = K::Machine::without_interrupts(|| {
+            let ended = io::without_interrupts(|| {
                 let mut ended = Ended::Early;
                 while WORD.load(SeqCst) == 0 {
                     ended = wait_with::<K::Aware>(&WORD, 0, None, || ASKED.store(1, SeqCst));

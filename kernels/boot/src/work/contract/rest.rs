@@ -8,7 +8,7 @@ use overlock::{RawLock as _, Ticket};
 
 use super::support::{Verdict, ensure, me};
 use crate::cpus;
-use crate::kernel::{Kernel, Machine as _, everywhere, set_waiting};
+use crate::kernel::{Kernel, everywhere, set_waiting};
 use crate::machine::clock;
 use crate::platform::{Sabotage, broken};
 use crate::work::locks::{Counted, counted};
@@ -37,11 +37,11 @@ pub(super) fn ticks<K: Kernel>() -> Verdict {
     everywhere::<K>(|_| {
         let ticks = &cpus::this().tally.ticks;
         let enough = ticks.load(Relaxed) + 50;
-        K::Machine::tick_every_us(Some(1_000));
+        K::tick_every_us(Some(1_000));
         while ticks.load(Relaxed) < enough {
             core::hint::spin_loop();
         }
-        K::Machine::tick_every_us(None);
+        K::tick_every_us(None);
     });
     Ok(())
 }

@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use overlock::platform::Cpu;
 
 use crate::cpus;
-use crate::kernel::{Kernel, Machine as _};
+use crate::kernel::Kernel;
 use crate::platform::Ended;
 
 /// Nothing, or what is wrong.
@@ -24,9 +24,9 @@ pub(super) fn ensure(holds: bool, otherwise: &'static str) -> Verdict {
 
 /// Runs `work` while the timer of this CPU ticks.
 pub(super) fn with_ticks<K: Kernel, R>(work: impl FnOnce() -> R) -> R {
-    K::Machine::tick_every_us(Some(TICK_US));
+    K::tick_every_us(Some(TICK_US));
     let result = work();
-    K::Machine::tick_every_us(None);
+    K::tick_every_us(None);
     result
 }
 

@@ -7,8 +7,8 @@ use overlock::platform::Platform as _;
 
 use super::support::{Verdict, await_change, by_kick, ensure, me, often, with_ticks};
 use crate::cpus;
-use crate::kernel::{Kernel, Machine as _};
-use crate::machine::interrupts;
+use crate::kernel::Kernel;
+use crate::machine::{apic, interrupts};
 use crate::platform::{Ended, Halting as _, Sabotage, broken, wait_with};
 
 const TIMES: usize = 20;
@@ -119,13 +119,12 @@ pub(super) fn nmi<K: Kernel>() -> Verdict {
         let refused = wait::<K>(&word, 0, None) == Ended::Refused;
         IN_NMI.store(if refused { REFUSED } else { HALTED }, SeqCst);
     }));
-    let sent = with_ticks::<K, _>(|| {
-        let sent = K::Machine::interrupt_for_sure(me().index());
-        while sent && IN_NMI.load(SeqCst) == 0 {
+    with_ticks::<K, _>(|| {
+        apic::interrupt_for_sure(cpus::this().apic.load(Relaxed));
+        while IN_NMI.load(SeqCst) == 0 {
             core::hint::spin_loop();
         }
-        sent
     });
     interrupts::on_nmi(None);
-    ensure(!sent || IN_NMI.load(SeqCst) == REFUSED, "it halted in the interrupt")
+    ensure(IN_NMI.load(SeqCst) == REFUSED, "it halted in the interrupt")
 }
