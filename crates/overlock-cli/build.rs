@@ -6,7 +6,6 @@ fn main() {
     println!("cargo::rerun-if-changed=../../.git/logs/HEAD");
     println!("cargo::rerun-if-changed=..");
     println!("cargo::rustc-env=OVERLOCK_COMMIT={}", commit());
-    println!("cargo::rustc-env=OVERLOCK_DATE={}", date());
     // For the tests, in which a library stands in for the one in `overlock-programs`.
     let build = std::env::var("DEP_OVERLOCK_PRELOAD_BUILD").expect("overlock-programs sets it");
     println!("cargo::rustc-env=OVERLOCK_BUILD={build}");
@@ -15,11 +14,6 @@ fn main() {
 fn commit() -> String {
     let commit = git(&["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]);
     if commit.is_empty() { "unknown".into() } else { commit }
-}
-
-/// The day of the commit, for the manual pages; empty where there is no repository.
-fn date() -> String {
-    git(&["show", "--no-patch", "--format=%cs", "HEAD"])
 }
 
 /// Returns what git prints; nothing where it fails.

@@ -7,13 +7,12 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result};
 
 /// A word of what a test says that it lacks, and what brings it.
-const BRINGS: [(&str, &str); 25] = [
+const BRINGS: [(&str, &str); 24] = [
     ("chromium", "apt-get install chromium"),
     ("clang", "apt-get install clang"),
     ("g++", "apt-get install g++"),
     ("C++ programs", "apt-get install g++"),
     ("sanitizer", "apt-get install clang libclang-rt-dev"),
-    ("mandoc", "apt-get install mandoc"),
     ("musl-gcc", "apt-get install musl-tools"),
     ("objdump", "apt-get install binutils"),
     ("nm ", "apt-get install binutils"),

@@ -106,16 +106,12 @@ impl Job {
     }
 
     /// Refuses what vCPUs can't do: locks that exist for threads only, policies that are not among
-    /// `policies`, and what only threads have. Where readers can be simulated, `shares` is true.
-    pub fn check_virtual(&self, policies: &[&str], shares: bool) -> Result<(), Error> {
+    /// `policies`, and what only threads have.
+    pub fn check_virtual(&self, policies: &[&str]) -> Result<(), Error> {
         let lock = self.resolved()?;
-        let task = self.shape.task;
-        if shares && task.reads() {
-            return self.check_readers(&lock);
-        }
         let name = &lock.name;
-        if Lock::read_write().any(|of| of == lock) {
-            return Err(Error(format!("{name} is for readers: bench --in sim --read-share 90")));
+        if self.shape.task.reads() || lock.is_read_write() {
+            return Err(Error("readers exist for threads only: bench --read-share 90".into()));
         }
         if matches!(lock.build(), Build::Peer | Build::Broken) {
             return Err(Error(format!(
@@ -128,27 +124,11 @@ impl Job {
             let (policy, known) = (&self.policy, policies.join(", "));
             return Err(Error(format!("no yield policy is called {policy}; choose from {known}")));
         }
-        if task.reads() {
-            return Err(Error("readers exist for threads and sim: bench --in sim".into()));
-        }
         if self.shape != Shape::default() {
             return Err(Error(
                 "lengths that vary, change or are uneven, and conditions exist for threads only"
                     .into(),
             ));
-        }
-        Ok(())
-    }
-
-    /// Refuses what simulated readers can't do.
-    fn check_readers(&self, lock: &Lock) -> Result<(), Error> {
-        let known: Vec<String> = Lock::read_write().map(|lock| lock.name).collect();
-        if !known.contains(&lock.name) {
-            let (name, known) = (&lock.name, known.join(", "));
-            return Err(Error(format!("{name} has no simulated readers; choose from {known}")));
-        }
-        if self.is_asked() || self.shape != (Shape { task: self.shape.task, ..Shape::default() }) {
-            return Err(Error("simulated readers have fixed lengths and no yield policy".into()));
         }
         Ok(())
     }

@@ -14,9 +14,6 @@ enum Kind {
     Published,
     /// Our read-write locks: where threads are, and on simulated hosts.
     ReadWrite,
-    /// Read-write locks as others have described them: with a queue, as Linux's, and a count
-    /// without one. They exist on simulated hosts.
-    ReadWritePeer,
     /// Locks that others have written, as users would take them instead of ours, where threads are.
     Peer,
     /// No lock, but the most that one could do: see [`HAND_OVER`].
@@ -38,12 +35,12 @@ enum Promise {
     InOrder,
 }
 
-use Kind::{Broken, Limit, Ours, Peer, Published, ReadWrite, ReadWritePeer};
+use Kind::{Broken, Limit, Ours, Peer, Published, ReadWrite};
 use Promise::{Bounded, Conditions, InOrder, Main};
 
 /// Every lock, and what it promises: nothing else says so. What an algorithm promises holds for all
 /// its builds.
-const REGISTRY: [(&str, Kind, &[Promise]); 32] = [
+const REGISTRY: [(&str, Kind, &[Promise]); 30] = [
     ("test-and-set", Ours, &[Conditions]),
     ("ticket", Ours, &[Main, Conditions, Bounded, InOrder]),
     ("queued", Ours, &[Main, Conditions, Bounded, InOrder]),
@@ -58,8 +55,6 @@ const REGISTRY: [(&str, Kind, &[Promise]); 32] = [
     ("published-hybrid", Published, &[]),
     ("published-unfair", Published, &[]),
     ("rwlock", ReadWrite, &[Main, Bounded]),
-    ("queue-rwlock", ReadWritePeer, &[]),
-    ("counting-rwlock", ReadWritePeer, &[]),
     ("std", Peer, &[Main, Conditions]),
     ("parking-lot", Peer, &[Main, Conditions, Bounded]),
     ("parking-lot-fair", Peer, &[Bounded]),
@@ -101,8 +96,6 @@ const fn names<const N: usize>(kind: Kind) -> [&'static str; N] {
 
 pub const LOCKS: [&str; count(Ours)] = names(Ours);
 pub const PUBLISHED: [&str; count(Published)] = names(Published);
-pub const READ_WRITE: [&str; count(ReadWrite)] = names(ReadWrite);
-pub const READ_WRITE_PEERS: [&str; count(ReadWritePeer)] = names(ReadWritePeer);
 pub const PEERS: [&str; count(Peer)] = names(Peer);
 pub const BROKEN: [&str; count(Broken)] = names(Broken);
 
@@ -164,7 +157,7 @@ impl Lock {
         let can_halt = match kind {
             Ours | Published => !is_native,
             ReadWrite | Limit => true,
-            Peer | ReadWritePeer | Broken => false,
+            Peer | Broken => false,
         };
         Some(Self { name: name.to_owned(), built, paravirtual: base.is_none() && can_halt })
     }
@@ -230,13 +223,9 @@ impl Lock {
         LOCKS.into_iter().map(str::to_owned).chain(off).filter_map(|name| Self::named(&name))
     }
 
-    pub fn read_write() -> impl Iterator<Item = Self> {
-        READ_WRITE.into_iter().chain(READ_WRITE_PEERS).filter_map(Self::named)
-    }
-
     pub fn build(&self) -> Build {
         match find(self.built).map(|(_, kind, _)| kind) {
-            Some(Peer | ReadWritePeer) => Build::Peer,
+            Some(Peer) => Build::Peer,
             Some(Broken) => Build::Broken,
             Some(Published) => Build::Published,
             _ if self.built.starts_with(NATIVE) => Build::Native,

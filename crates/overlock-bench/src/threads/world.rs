@@ -11,7 +11,7 @@ use crate::threads::subjects::{self, Entry, FLOOR};
 use crate::threads::work::Work;
 use crate::{Failed, Job, World};
 use overlock_programs::allowed_cpus;
-use overlock_results::locks::{Lock, READ_WRITE_PEERS};
+use overlock_results::locks::Lock;
 use overlock_results::{NO_POLICY, PmTimerRule, Run, Spent, Task};
 use std::sync::atomic::AtomicBool;
 
@@ -109,9 +109,6 @@ impl World for Threads {
     fn check(&self, job: &Job) -> Result<(), overlock_results::Error> {
         let refuse = |what: String| Err(overlock_results::Error(what));
         let (lock, profile) = (&job.lock, &job.profile);
-        if READ_WRITE_PEERS.contains(&&**lock) {
-            return refuse(format!("{lock} is simulated only: bench --in sim --read-share 90"));
-        }
         let Some(entry) = subjects::find(lock) else {
             return refuse(format!("{lock} exists for virtual CPUs only: bench --in kvm or sim"));
         };

@@ -6,7 +6,6 @@ use overlock::{ConstLock, Hybrid, Queued, TestAndSet, Ticket};
 use crate::Verbs;
 
 pub(crate) mod class;
-pub(crate) mod read_write;
 
 pub use class::Locks;
 

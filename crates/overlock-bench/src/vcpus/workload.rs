@@ -12,7 +12,6 @@
 mod mix;
 mod place;
 mod profile;
-mod readers;
 mod ring;
 mod shelf;
 pub(crate) mod tally;
@@ -25,11 +24,9 @@ use overlock::ConstLock;
 
 use self::mix::Mix;
 pub use self::profile::Profile;
-use self::readers::Readers;
 use self::ring::Ring;
 use crate::timeline::Window;
 use crate::vcpus::engine::{Config, Engine};
-use crate::vcpus::locks::read_write::{ReadWrite, UseReadWrite, with_read_write};
 use crate::vcpus::locks::{Counted, MoreLocks, NoMore, PUBLISHED_CPUS, UseLock, with_lock};
 use crate::vcpus::outcome::{Seen, run_of};
 use overlock_results::locks::{HAND_OVER, LOCKS, PUBLISHED, in_order};
@@ -117,50 +114,6 @@ impl<E: Engine> UseLock for Locked<'_, E> {
         drop(counting);
         let seen = Seen { tallies: mix.tallies(), locks: mix.losses(), counters, logs: mix.logs() };
         Ok(run_of(config, outcome, seen))
-    }
-}
-
-/// Runs `profile` under the read-write lock called `lock`; `percent` of the operations only read.
-pub fn run_readers<E: Engine>(
-    engine: &E,
-    config: &Config,
-    profile: &Profile,
-    lock: &str,
-    percent: u8,
-) -> Result<Run, E::Error> {
-    profile.check()?;
-    config.check()?;
-    let wake_ns = match config.wake_ns {
-        Some(wake_ns) => wake_ns,
-        None => wake_ns(engine, config)?,
-    };
-    let config = Config { wake_ns: Some(wake_ns), ..*config };
-    let user = Sharing { engine, config: &config, profile, percent };
-    let ran = with_read_write::<E::Verbs, _>(lock, user);
-    ran.unwrap_or_else(|| Err(Error(format!("no read-write lock is called {lock}")).into()))
-}
-
-struct Sharing<'a, E> {
-    engine: &'a E,
-    config: &'a Config<'a>,
-    profile: &'a Profile,
-    percent: u8,
-}
-
-impl<E: Engine> UseReadWrite for Sharing<'_, E> {
-    type Output = Result<Run, E::Error>;
-
-    fn with<L: ReadWrite>(self) -> Self::Output {
-        let Self { engine, config, profile, percent } = self;
-        let readers = Readers::<L>::new::<E::Verbs>(profile, percent, config.vcpus);
-        let counting = COUNTING.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = Counted::now();
-        let outcome = engine.run(config, &readers)?;
-        let counters = Counted::now().since(&before);
-        drop(counting);
-        let stall = (percent < 100).then(|| readers.write_stall_ns(outcome.ended_ns));
-        let seen = Seen { tallies: readers.tallies(), locks: Vec::new(), counters, logs: &[] };
-        Ok(Run { write_stall_ns: stall, ..run_of(config, outcome, seen) })
     }
 }
 

@@ -110,10 +110,6 @@ fn described(args: &BenchArgs, world: &str, added: &Added) -> Result<Experiment>
     }
     if !args.read_share.is_empty() {
         base.factors.tasks = args.read_share.iter().copied().map(Task::Read).collect();
-        if world == "sim" {
-            // All that have simulated readers.
-            base.factors.locks = vec!["all".into()];
-        }
     }
     if !args.policies.is_empty() {
         let all = args.policies.iter().any(|name| name == "all");

@@ -95,14 +95,3 @@ fn the_tables_name_what_is_measured() {
     let said = bench_until(&args, |said| said.code == Some(0));
     assert!(said.stdout.contains("3 threads, cs 100ns, ncs 0, exp, broadcast"), "{said:?}");
 }
-
-/// Without a list of locks, all that have readers are simulated.
-#[test]
-fn simulated_readers_have_tables_like_those_of_threads() {
-    let args = ["bench", "--in", "sim", "--pcpus", "2", "--cpus", "2", "--seconds", "0.01"];
-    let said = said(&[&args[..], &["--runs", "1", "--read-share", "50,90"]].concat());
-    assert_eq!(said.code, Some(0), "{said:?}");
-    for part in ["50 % reads", "90 % reads", "write stall", "counting-rwlock"] {
-        assert!(said.stdout.contains(part), "'{part}' is not in {}", said.stdout);
-    }
-}

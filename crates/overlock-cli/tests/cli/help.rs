@@ -138,45 +138,6 @@ fn every_command_has_its_examples_tested() {
     }
 }
 
-#[test]
-fn manual_pages_are_what_mandoc_accepts() {
-    let folder = tempfile::tempdir().unwrap();
-    let said = said(&["man-pages", folder.path().to_str().unwrap()]);
-    assert_eq!(said.code, Some(0), "{said:?}");
-    let pages = || std::fs::read_dir(folder.path()).unwrap().map(|page| page.unwrap().path());
-    assert!(pages().count() > 8);
-    for page in pages() {
-        let text = std::fs::read_to_string(&page).unwrap();
-        let name = page.file_stem().unwrap().to_str().unwrap().to_uppercase();
-        let title = text.lines().find(|line| line.starts_with(".TH")).unwrap();
-        assert!(title.starts_with(&format!(".TH {name} 1 ")), "{title}");
-        assert!(title.ends_with(concat!("\"overlock ", env!("CARGO_PKG_VERSION"), "\" Overlock")));
-        assert!(text.lines().all(|line| line == line.trim_end()), "{}", page.display());
-    }
-    match Command::new("mandoc").args(["-T", "lint", "-W", "style"]).args(pages()).output() {
-        Ok(output) => {
-            let found = String::from_utf8(output.stdout).unwrap();
-            // Without a repository there is no date.
-            let bad: Vec<_> = found.lines().filter(|line| !line.contains("missing date")).collect();
-            assert!(bad.is_empty(), "{bad:#?}");
-        }
-        Err(_) => skip("in part: mandoc is not installed"),
-    }
-}
-
-/// The examples are rows that a page must not fill.
-#[test]
-fn manual_pages_keep_the_lines_of_examples() {
-    let folder = tempfile::tempdir().unwrap();
-    said(&["man-pages", folder.path().to_str().unwrap()]);
-    let page = std::fs::read_to_string(folder.path().join("overlock-run.1")).unwrap();
-    let (_, notes) = page.split_once(".nf\n").unwrap();
-    let (notes, _) = notes.split_once("\n.fi").unwrap();
-    for example in examples("run") {
-        assert!(notes.replace('\\', "").contains(&format!("  {example}\n")), "{example}: {notes}");
-    }
-}
-
 /// What can be typed is what a person can remember.
 #[test]
 fn there_are_few_verbs_and_flags() {

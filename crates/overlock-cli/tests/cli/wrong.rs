@@ -55,17 +55,9 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "bench --in sim --read-share 50 --locks hybrid --cpus 2",
-        "hybrid has no simulated readers; choose from rwlock, ",
+        "readers exist for threads only: bench --read-share 90",
     ),
     ("bench --in sim --workload ping-pong --locks hybrid --cpus 2", "exist for threads only"),
-    (
-        "bench --read-share 90 --cpus 2 --locks queue-rwlock",
-        "queue-rwlock is simulated only: bench --in sim --read-share 90",
-    ),
-    (
-        "bench --in sim --locks queue-rwlock --cpus 2",
-        "queue-rwlock is for readers: bench --in sim --read-share 90",
-    ),
     (
         "bench --locks std --threads 2 --cs 0 --seconds 0.02 --runs 1 --check",
         "--check found nothing to judge; leave the lists out",
@@ -142,7 +134,6 @@ const WRONG: &[(&str, &str)] = &[
     ("doctor --calibrate /no/such/folder/x.toml", "can't write /no/such/folder/x.toml"),
     ("reference pv_wait_heads", "has no 'pv_wait_heads'"),
     ("completions elvish2", "a similar value exists: 'elvish'"),
-    ("man-pages", "<FOLDER>"),
 ];
 
 /// Splits a line into words as a shell does, as far as the table needs it.

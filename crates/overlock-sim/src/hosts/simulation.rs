@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use overlock_bench::workload::{self, Profile};
 use overlock_bench::{Config, Engine, Failed, Hint, Job, Outcome, Program, Vcpu, World, Yields};
+use overlock_results::Run;
 use overlock_results::locks::Lock;
-use overlock_results::{Run, Task};
 use overlock_vcpu::host::sched::yield_to::NAMES;
 
 use super::Error;
@@ -59,20 +59,6 @@ impl Setup {
         lock: &str,
     ) -> Result<(Run, Counts), Error> {
         self.during(|simulation| (self.more.run)(simulation, config, profile, lock))
-    }
-
-    /// Runs `profile` with readers, as [`workload::run_readers`] does.
-    ///
-    /// # Errors
-    /// Those of [`run`](Self::run).
-    pub fn run_readers(
-        &self,
-        config: &Config,
-        profile: &Profile,
-        lock: &str,
-        percent: u8,
-    ) -> Result<(Run, Counts), Error> {
-        self.during(|simulation| workload::run_readers(simulation, config, profile, lock, percent))
     }
 
     /// Runs any program, as [`Engine::run`] does.
@@ -190,7 +176,7 @@ impl World for Simulator {
     }
 
     fn locks(&self) -> Vec<Lock> {
-        Lock::all().chain(Lock::read_write()).collect()
+        Lock::all().collect()
     }
 
     fn check(&self, job: &Job) -> Result<(), overlock_results::Error> {
@@ -201,7 +187,7 @@ impl World for Simulator {
                 format!("the host {name} has {total} pCPUs, not {asked}; choose 1 to {total}");
             return Err(overlock_results::Error(what));
         }
-        job.check_virtual(&NAMES, true)
+        job.check_virtual(&NAMES)
     }
 
     fn run(&self, job: &Job, cancel: &AtomicBool) -> Result<Run, Failed> {
@@ -211,11 +197,7 @@ impl World for Simulator {
         }
         let lock = job.resolved()?;
         let config = job.config(&lock, cancel);
-        let ran = match job.shape.task {
-            Task::Read(percent) => setup.run_readers(&config, &job.profile, lock.built, percent),
-            _ => setup.run(&config, &job.profile, lock.built),
-        };
-        match ran {
+        match setup.run(&config, &job.profile, lock.built) {
             Ok(_) | Err(Error::Runaway { .. }) if cancel.load(Relaxed) => Err(Failed::Cancelled),
             Ok((run, _)) => Ok(run),
             Err(error @ (Error::Panicked { .. } | Error::Runaway { .. })) => {

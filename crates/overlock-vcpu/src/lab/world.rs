@@ -78,5 +78,5 @@ fn check(job: &Job) -> Result<(), overlock_results::Error> {
         let what = "real vCPUs are one guest; only a simulation has several: --in sim";
         return Err(overlock_results::Error(what.into()));
     }
-    job.check_virtual(&POLICIES, false)
+    job.check_virtual(&POLICIES)
 }
