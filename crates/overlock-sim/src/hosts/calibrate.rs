@@ -134,8 +134,8 @@ fn costs(lab: &dyn World) -> Result<Costs> {
     })
 }
 
-/// Measures on one CPU while another one spins. In a run all CPUs are busy, and two that are threads
-/// of one core, which a virtual machine may not know of its own, slow each other down.
+/// Measures on one CPU while another one spins: in a run all are busy, and two that are threads of
+/// one core, which a virtual machine may not know, slow each other down.
 fn beside_a_spinner<T: Send>(
     (one, other): (usize, usize),
     measure: impl FnOnce() -> T + Send,
