@@ -7,138 +7,42 @@ mod list;
 pub use column::{Column, Unit};
 pub use list::COLUMNS;
 
-pub type View = [&'static str];
+/// Names of columns, in the order in which they are shown, with commas between them.
+pub type View = str;
+
+/// Returns the columns of a view.
+pub fn of(view: &View) -> impl Iterator<Item = &'static Column> {
+    view.split(", ").filter_map(Column::named)
+}
 
 /// How much threads did, and how long they waited.
-pub const THREADS: &View = &[
-    "ops/s",
-    "ops low",
-    "ops high",
-    "of best",
-    "Jain",
-    "p50",
-    "p99",
-    "p99.9",
-    "stall",
-    "write stall",
-    "CPU/s",
-    "CPU/op",
-    "neighbours",
-];
+pub const THREADS: &View = "ops/s, ops low, ops high, of best, Jain, p50, p99, p99.9, stall, write stall, CPU/s, CPU/op, \
+    neighbours";
 /// What a page shows, each with its ends below it.
-pub const PAGE: &View = &[
-    "of baseline",
-    "ops/s",
-    "of 1x",
-    "of best",
-    "of report",
-    "p50",
-    "p99",
-    "p99.9",
-    "longest",
-    "stall",
-    "average",
-    "Jain",
-    "read",
-    "CPU/s",
-];
+pub const PAGE: &View = "of baseline, ops/s, of 1x, of best, of report, p50, p99, p99.9, longest, stall, average, \
+    Jain, read, CPU/s";
 /// Where the time of a lock went.
-pub const LOCK_TIME: &View = &[
-    "held",
-    "stopped",
-    "hand-over",
-    "kept",
-    "unseen",
-    "unwanted",
-    "longest unseen",
-    "turn",
-    "speed",
-];
+pub const LOCK_TIME: &View =
+    "held, stopped, hand-over, kept, unseen, unwanted, longest unseen, turn, speed";
 /// Where the time of its threads went.
-pub const THREAD_TIME: &View =
-    &["working", "waiting", "kernel", "queued", "asleep", "switches/s", "lost CPU/s"];
+pub const THREAD_TIME: &View = "working, waiting, kernel, queued, asleep, switches/s, lost CPU/s";
 /// How much vCPUs did, what it cost, and how long they waited.
-pub const VCPUS: &View = &[
-    "CPUs",
-    "over",
-    "ops/s",
-    "ops low",
-    "ops high",
-    "of 1x",
-    "of hand-over",
-    "of native",
-    "p50",
-    "p99",
-    "p99.9",
-    "stall",
-    "write stall",
-    "CPU/s",
-    "spin/s",
-    "steal/s",
-    "exits/s",
-    "slices/s",
-    "of nominal",
-];
+pub const VCPUS: &View = "CPUs, over, ops/s, ops low, ops high, of 1x, of hand-over, of native, p50, p99, p99.9, \
+    stall, write stall, CPU/s, spin/s, steal/s, exits/s, slices/s, of nominal";
 /// Does any vCPU starve, and how many acquisitions overtake a queue?
-pub const FAIRNESS: &View =
-    &["CPUs", "over", "least", "average", "most", "least served", "Jain", "unfair"];
+pub const FAIRNESS: &View = "CPUs, over, least, average, most, least served, Jain, unfair";
 /// What yield policies gain, and how often they are right.
-pub const YIELDS: &View = &[
-    "CPUs",
-    "over",
-    "of report",
-    "of report low",
-    "of report high",
-    "of none",
-    "of robin",
-    "of oracle",
-    "asked/s",
-    "yielded",
-    "right",
-];
+pub const YIELDS: &View = "CPUs, over, of report, of report low, of report high, of none, of robin, of oracle, asked/s, \
+    yielded, right";
 /// How long reads of the PM timer take, and what each rule gains.
-pub const TIMER: &View = &[
-    "CPUs",
-    "over",
-    "reads/s",
-    "of mutex",
-    "of mutex low",
-    "of mutex high",
-    "read",
-    "in reads",
-    "backwards",
-];
+pub const TIMER: &View =
+    "CPUs, over, reads/s, of mutex, of mutex low, of mutex high, read, in reads, backwards";
 /// How much the vCPUs of a kernel did.
-pub const IMAGE: &View = &[
-    "CPUs",
-    "ops/s",
-    "ops low",
-    "ops high",
-    "of native",
-    "of native-ticket",
-    "Jain",
-    "p50",
-    "p99",
-    "p99.9",
-    "stall",
-    "steal/s",
-    "lost",
-];
+pub const IMAGE: &View = "CPUs, ops/s, ops low, ops high, of native, of native-ticket, Jain, p50, p99, p99.9, stall, \
+    steal/s, lost";
 /// Its waits and kicks by outcome.
-pub const IMAGE_WAITS: &View = &[
-    "CPUs",
-    "halts",
-    "kicked",
-    "overdue",
-    "stray",
-    "early",
-    "kicks",
-    "hypercalls",
-    "halt exits",
-    "stale",
-    "futile",
-    "stolen turns",
-];
+pub const IMAGE_WAITS: &View = "CPUs, halts, kicked, overdue, stray, early, kicks, hypercalls, halt exits, stale, futile, \
+    stolen turns";
 
 /// The sections of the reference, each with the tables whose columns it explains.
 const SECTIONS: [(&str, &[&View]); 3] = [
@@ -150,7 +54,8 @@ const SECTIONS: [(&str, &[&View]); 3] = [
 /// The section of the reference that explains a column: `threads`, `vcpus` or `kernels` if only
 /// these have it, else `all`.
 pub fn section(column: &Column) -> &'static str {
-    let has = |views: &[&View]| views.iter().any(|view| view.contains(&column.name));
+    let has =
+        |views: &[&View]| views.iter().any(|view| of(view).any(|one| one.name == column.name));
     let mut sections = SECTIONS.iter().filter(|(_, views)| has(views));
     match (sections.next(), sections.next()) {
         (Some((name, _)), None) => name,
@@ -170,7 +75,7 @@ mod tests {
         let names: BTreeSet<&str> = COLUMNS.iter().map(|column| column.name).collect();
         assert_eq!(names.len(), COLUMNS.len());
         let views = SECTIONS.iter().flat_map(|(_, views)| *views).chain([&PAGE]);
-        for name in views.flat_map(|view| view.iter()) {
+        for name in views.flat_map(|view| view.split(", ")) {
             assert!(names.contains(name), "{name}");
         }
         let ends = |name| Column::named(name).and_then(Column::ends).map(|of| of.map(|of| of.name));

@@ -41,7 +41,7 @@ pub enum Row {
     Torture(Torture),
     TortureFailure(TortureFailure),
     Doctor(Doctor),
-    #[serde(untagged)]
+    #[serde(untagged, skip_deserializing)]
     Other(Value),
 }
 
@@ -60,48 +60,22 @@ impl Row {
         let Some(kind) = value.get("kind").and_then(Value::as_str) else {
             return Err("it has no kind".into());
         };
-        let kind = kind.to_owned();
-        let mut fields = value;
-        // The tag goes; what is left is the row's own.
-        if let Some(fields) = fields.as_object_mut() {
-            fields.remove("kind");
+        if let Ok(row) = Self::deserialize(&value) {
+            return Ok(row);
         }
-        use serde_json::from_value as of;
-        // What tables, charts and checks compute from is complete, or no row. Verdicts of earlier
-        // releases had other fields; nothing is computed from them.
-        let computed = match kind.as_str() {
-            "run" => of(fields).map(Self::Run),
-            "point" => of(fields).map(Self::Point),
-            "pair" => of(fields).map(Self::Pair),
-            "timeline" => of(fields).map(Self::Timeline),
-            _ => return Ok(Self::verdict(kind, fields)),
-        };
-        computed.map_err(|error| format!("its kind is {kind:?}, but {error}"))
-    }
-
-    /// Reads the fields of a row from which nothing is computed.
-    fn verdict(kind: String, mut fields: Value) -> Self {
-        fn of<T: serde::de::DeserializeOwned>(fields: &Value) -> Option<T> {
-            T::deserialize(fields).ok()
-        }
-        let known = match kind.as_str() {
-            "summary" => of(&fields).map(Self::Summary),
-            "failure" => of(&fields).map(Self::Failure),
-            "check" => of(&fields).map(Self::Check),
-            "advice" => of(&fields).map(Self::Advice),
-            "sample" => of(&fields).map(Box::new).map(Self::Sample),
-            "verdict" => of(&fields).map(Self::Choice),
-            "torture" => of(&fields).map(Self::Torture),
-            "torture-failure" => of(&fields).map(Self::TortureFailure),
-            "doctor" => of(&fields).map(Self::Doctor),
+        // What tables, charts and checks compute from is complete, or no row. From the others
+        // nothing is computed; earlier releases wrote other fields of them.
+        let broken = match kind {
+            "run" => Head::deserialize(&value).err(),
+            "point" => Point::deserialize(&value).err(),
+            "pair" => Pair::deserialize(&value).err(),
+            "timeline" => TimelineRow::deserialize(&value).err(),
             _ => None,
         };
-        known.unwrap_or_else(|| {
-            if let Some(fields) = fields.as_object_mut() {
-                fields.insert("kind".into(), kind.into());
-            }
-            Self::Other(fields)
-        })
+        match broken {
+            Some(error) => Err(format!("its kind is {kind:?}, but {error}")),
+            None => Ok(Self::Other(value)),
+        }
     }
 }
 

@@ -78,50 +78,6 @@ fn every_number_in_the_tables_is_one_of_the_records() {
 }
 
 #[test]
-fn the_page_says_what_was_measured_and_how_sure_it_is() {
-    let page = page(&experiment("abc-dirty", 1.0));
-    let about = texts(&page, "section.run").join(" ");
-    for part in [
-        "overlock lab --locks hybrid,ticket",
-        "2 CPUs of Elbrus",
-        "Linux 6.1",
-        "commit abc",
-        "seed 7",
-        "3 rounds",
-        "covers the true median with 75 %",
-        "uncommitted changes",
-        "3 rounds are too few",
-    ] {
-        assert!(about.contains(part), "'{part}' is not in {about}");
-    }
-    let charts: Vec<String> = texts(&page, "svg[role=img] > title");
-    for part in ["Throughput against overcommit", "Waits, 8 vCPUs (4x)", "Fairness, 2 vCPUs (1x)"] {
-        assert!(charts.iter().any(|title| title == part), "{part}: {charts:?}");
-    }
-    let description = texts(&page, "svg > desc").remove(0);
-    let hybrid = "hybrid: 1x 9.00 M (8.10 M to 9.90 M), 4x 8.00 M (7.20 M to 8.80 M)";
-    assert!(description.contains(hybrid), "{description}");
-}
-
-#[test]
-fn runs_of_one_commit_are_pooled_and_others_stand_beside() {
-    let [one, two, other] =
-        [("abc", 1.0), ("abc", 2.0), ("def", 0.5)].map(|(of, ops)| text(&experiment(of, ops)));
-    let results = read(&[("1", &one), ("2", &two), ("3", &other)]);
-    let page = parsed(&overlock_results::page::page(&results, None));
-    // The median of 9 M and 18 M, from 0.9 of the one to 1.1 of the other; and half of it beside.
-    let overcommit = all(&page, "div.wide > svg > desc");
-    let told: Vec<String> = overcommit.iter().map(|desc| desc.text().collect()).collect();
-    assert!(told[0].contains("hybrid: 1x 13.5 M (8.10 M to 19.8 M)"), "{told:?}");
-    assert!(told[1].contains("hybrid: 1x 4.50 M (4.05 M to 4.95 M)"), "{told:?}");
-    assert_eq!(texts(&page, "h3"), ["Runs A, B", "Run C"]);
-    let row = texts(&page, "table.runs tbody tr").remove(0);
-    for part in ["9.00 M", "18.0 M", "4.50 M", "4.00x"] {
-        assert!(row.contains(part), "{part} is not in {row}");
-    }
-}
-
-#[test]
 fn nothing_in_a_record_becomes_markup() {
     let evil = "</title></style></script><script>alert(1)</script><img src=x onerror=alert(2)>\"'>";
     let mut records = experiment(evil, 1.0);
@@ -186,34 +142,6 @@ fn a_chart_alone_is_a_picture_that_explains_itself() {
 }
 
 #[test]
-fn waits_are_drawn_from_all_of_them_where_the_records_have_them() {
-    let corners = |point: Value| {
-        let page = page(&[run("abc"), point]);
-        let lines = all(&page, "svg .series path.line");
-        let drawn = lines.iter().map(|line| line.attr("d").unwrap().matches('L').count() + 1);
-        drawn.max().unwrap()
-    };
-    let four = point("hybrid", 2, 1.0);
-    let mut whole = four.clone();
-    let counts: Vec<_> = (0..20_u64).map(|n| json!([100 << n, 1 << (20 - n)])).collect();
-    whole["wait_counts"] = json!(counts);
-    assert_eq!(corners(four), 4, "percentiles only");
-    // All but the last of them, which none exceeds; and the longest.
-    assert_eq!(corners(whole), 20);
-}
-
-#[test]
-fn a_timeline_tells_what_the_holder_lost() {
-    let page = page(&[timeline("ticket")]);
-    let figure = texts(&page, "figure.timeline").join(" ");
-    assert!(figure.contains("held for at most 80.0 % of the time, 20.0 % by a vCPU"), "{figure}");
-    assert_eq!(all(&page, "figure.timeline svg.lanes > g").len(), 1 + 1 + 2);
-    let stuck = all(&page, "svg.lanes path.stuck");
-    assert!(stuck.iter().all(|path| path.attr("d").unwrap().starts_with("M200 ")));
-    assert_eq!(stuck.len(), 2, "in the lane of the lock, and in that of the vCPU");
-}
-
-#[test]
 fn the_page_needs_no_network() {
     let results = read(&[("a.jsonl", &text(&experiment("abc", 1.0)))]);
     let page = overlock_results::page::page(&results, None);
@@ -244,33 +172,4 @@ fn odd_numbers_break_no_chart() {
         let drawn = path.attr("d").unwrap();
         assert!(!drawn.contains("NaN") && !drawn.contains("inf"), "{drawn}");
     }
-}
-
-/// Three threads of a program on two CPUs, as `trace` writes them: thread 1 holds the lock, loses
-/// its CPU, and runs on; thread 0 waits for it, and thread 2 takes the lock past it.
-fn threads() -> Value {
-    json!({"kind": "timeline", "world": "trace", "workload": "preload", "lock": "put (cache.c:88)",
-           "policy": "none", "cpus": 3, "pcpus": 2, "cs_ns": 0, "ncs_ns": 0, "speed": null,
-           "from_ns": 1_000_000, "to_ns": 3_000_000,
-           "stints": [[0, "running", 0, 1_000_000, 1_200_000], [0, "halted", null, 1_200_000, 2_600_000],
-                      [0, "running", 0, 2_600_000, 3_000_000], [1, "running", 1, 1_000_000, 1_500_000],
-                      [1, "ready", null, 1_500_000, 2_000_000], [1, "running", 0, 2_000_000, 2_600_000],
-                      [2, "running", 1, 1_500_000, 3_000_000]],
-           "holds": [[1, 0, 1_100_000, 1_100_000, 2_200_000], [2, 0, 2_200_000, 2_300_000, 2_400_000],
-                     [0, 0, 1_150_000, 2_600_000, 2_900_000]]})
-}
-
-#[test]
-fn threads_are_drawn_on_their_cpus_and_with_their_locks() {
-    let page = page(&[run("1"), threads()]);
-    let title = &texts(&page, "figure.timeline figcaption")[0];
-    assert!(
-        title.contains("3 threads on 2 CPUs, 2.00 ms around the longest wait, at put"),
-        "{title}"
-    );
-    let names = texts(&page, "svg text.name");
-    assert_eq!(names, ["CPU 0", "CPU 1", "lock", "thread 0", "thread 1", "thread 2"]);
-    let said = &texts(&page, "figure.timeline + *, figure.timeline p.note").join(" ");
-    assert!(said.contains("25.0 % by a thread without a CPU"), "{said}");
-    assert!(!texts(&page, "ul.legend").join(" ").contains("vCPU"));
 }

@@ -12,9 +12,8 @@ const TOLD: f64 = 0.01;
 
 /// Lays out `view` of `points`; columns that none of them has are left out. Empty without points.
 fn view(points: &[&Point], view: &View, label: fn(&Point) -> String, heading: &str) -> String {
-    let columns = view.iter().filter_map(|name| Column::named(name));
-    let columns: Vec<&Column> =
-        columns.filter(|column| points.iter().any(|point| column.show(point).is_some())).collect();
+    let has = |column: &&Column| points.iter().any(|point| column.show(point).is_some());
+    let columns: Vec<&Column> = columns::of(view).filter(has).collect();
     if columns.is_empty() {
         return String::new();
     }

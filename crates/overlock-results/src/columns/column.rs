@@ -7,9 +7,13 @@ use crate::units::{count, three, time};
 pub enum Unit {
     /// Three figures with k, M or G.
     Count,
+    /// The same, but in full where it is whole and below 10,000.
+    Number,
     Ratio,
     /// A duration; the number is in nanoseconds.
     Time,
+    /// A duration; the number is in seconds.
+    Seconds,
     /// Percent; the number is a share of 1.
     Share,
     /// Two digits after the point.
@@ -23,9 +27,11 @@ pub enum Unit {
 impl Unit {
     pub fn show(self, value: f64) -> String {
         match self {
-            Self::Count => count(value),
+            Self::Number if value.fract() == 0.0 && value.abs() < 1e4 => format!("{value}"),
+            Self::Count | Self::Number => count(value),
             Self::Ratio => three(value),
             Self::Time => time(value),
+            Self::Seconds => time(1e9 * value),
             Self::Share => format!("{} %", three(100.0 * value)),
             Self::Hundredths => format!("{value:.2}"),
             Self::Whole => format!("{value:.0}"),

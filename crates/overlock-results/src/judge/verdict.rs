@@ -283,8 +283,16 @@ mod tests {
     use crate::row::Programs;
     use std::collections::BTreeMap;
 
-    fn of(lock: &str, values: &[f64], higher_is_better: bool) -> Point {
-        let run = |value: &f64| Run { value: Some(*value), seconds: *value, ..Run::default() };
+    /// A lock, its figures by rounds, and its longest stall in milliseconds if that is known.
+    type Of<'a> = (&'a str, &'a [f64], Option<f64>);
+
+    fn point(&(lock, values, stall_ms): &Of<'_>, higher_is_better: bool) -> Point {
+        let run = |value: &f64| Run {
+            value: Some(*value),
+            seconds: *value,
+            longest_stall_ns: stall_ms.map(|ms| (ms * 1e6) as u64),
+            ..Run::default()
+        };
         let programs = Programs {
             workload: "program".into(),
             pcpus: None,
@@ -295,162 +303,110 @@ mod tests {
         programs.point(lock, values.iter().map(run).collect(), BTreeMap::new())
     }
 
-    fn series(lock: &str, values: &[f64]) -> Point {
-        of(lock, values, false)
-    }
-
-    /// A lock whose longest stall was this long in each round.
-    fn stalling(lock: &str, values: &[f64], stall_ms: f64) -> Point {
-        let mut point = series(lock, values);
-        let stall_ns = Some((stall_ms * 1e6) as u64);
-        point.samples.iter_mut().for_each(|run| run.longest_stall_ns = stall_ns);
-        point
-    }
-
-    fn told_of(waits: Option<u64>, points: &[&Point]) -> Choice {
-        let mut points: Vec<Point> = points.iter().map(|point| (*point).clone()).collect();
+    fn told(all: &[Of<'_>], waits: Option<u64>, higher_is_better: bool) -> Choice {
+        let mut points: Vec<Point> = all.iter().map(|of| point(of, higher_is_better)).collect();
         rank(&mut points);
         choose(&points, waits).unwrap()
     }
 
-    fn told(points: &[&Point]) -> Choice {
-        told_of(Some(7), points)
-    }
+    const ONE: [f64; 6] = [10.0, 11.0, 10.0, 12.0, 10.0, 11.0];
+    const LIBC: Of<'_> = ("libc", &ONE, None);
 
-    const LIBC: [f64; 6] = [10.0, 11.0, 10.0, 12.0, 10.0, 11.0];
-
+    /// Each with its points, the lock that is chosen, and parts of what is said of it.
     #[test]
-    fn a_clear_winner_is_named() {
-        let (libc, fast) = (series("libc", &LIBC), series("hybrid", &LIBC.map(|v| v / 2.0)));
-        let verdict = told(&[&fast, &libc]);
-        assert_eq!(verdict.lock.as_deref(), Some("hybrid"));
-        assert!(verdict.sentence.contains("2.00x (2.00..2.00)"), "{}", verdict.sentence);
+    fn a_verdict_needs_a_difference_that_is_no_noise() {
+        let of = |times: f64| ONE.map(|value| value * times);
+        let (half, near, far) = (of(0.5), of(1.0 / 1.97), of(1.0 / 1.5));
+        let noisy = [10.0, 30.0, 20.0, 70.0, 15.0, 90.0];
+        let (a_little, within) = (noisy.map(|v| v * 0.98), [9.0, 12.0, 9.5, 12.5, 9.0, 10.5]);
+        let like_half = [5.0, 5.4, 5.1, 5.9, 5.2, 5.5];
+        let fast: Of<'_> = ("hybrid", &half, None);
+        let cases: [(&[Of<'_>], Option<&str>, &str); 9] = [
+            (&[fast, LIBC], Some("hybrid"), "2.00x (2.00..2.00)"),
+            // Ratios are paired, so common noise cancels.
+            (&[("hybrid", &a_little, None), ("libc", &noisy, None)], Some("hybrid"), "1.02x"),
+            (&[("hybrid", &within, None), LIBC], None, "No verdict: "),
+            (&[("libc", &[3.0; 2], None), ("hybrid", &[3.0; 2], None)], None, "3.00 in every run"),
+            (&[("hybrid", &[1.0; 5], None), ("libc", &ONE[..5], None)], None, "too few"),
+            (&[fast, ("ticket", &like_half, None), LIBC], Some("hybrid"), "ties with ticket."),
+            // A tie goes to the lock that starves no thread.
+            (
+                &[LIBC, ("test-and-set", &half, None), ("hybrid", &near, None)],
+                Some("hybrid"),
+                "test-and-set came out 1.02x",
+            ),
+            (
+                &[LIBC, ("test-and-set", &half, None), ("hybrid", &far, None)],
+                Some("test-and-set"),
+                "hybrid, which can't, is 0.750x",
+            ),
+            (
+                &[LIBC, ("hybrid", &of(1.0 / 1.1), Some(900.0))],
+                Some("hybrid"),
+                "can't be measured.",
+            ),
+        ];
+        for (points, lock, part) in cases {
+            let told = told(points, Some(7), false);
+            assert_eq!(told.lock.as_deref(), lock, "{told:?}");
+            assert!(told.sentence.contains(part), "{part}: {told:?}");
+        }
+        let third = of(1.0 / 3.0);
+        let higher = told(&[LIBC, ("hybrid", &third, None)], Some(7), true);
+        assert_eq!(higher.lock.as_deref(), Some("libc"));
+        assert!(higher.sentence.starts_with("Keep libc: it is 3.00x"), "{higher:?}");
     }
 
     #[test]
     fn ranks_follow_the_ratios_and_not_the_figures() {
-        let libc = series("libc", &[10.0, 20.0, 30.0, 40.0, 50.0, 60.0]);
+        let libc = [10.0, 20.0, 30.0, 40.0, 50.0, 60.0];
         // Their medians are 31 and 31.5.
-        let ticket = series("ticket", &[10.0, 20.0, 31.0, 31.0, 50.0, 60.0]);
-        let hybrid = series("hybrid", &[9.0, 18.0, 27.0, 36.0, 45.0, 54.0]);
-        let mut points = vec![libc, ticket, hybrid];
+        let ticket = [10.0, 20.0, 31.0, 31.0, 50.0, 60.0];
+        let hybrid = libc.map(|value| value * 0.9);
+        let all = [("libc", &libc), ("ticket", &ticket), ("hybrid", &hybrid)];
+        let mut points: Vec<Point> =
+            all.iter().map(|&(lock, values)| point(&(lock, values, None), false)).collect();
         rank(&mut points);
         assert_eq!(points[0].lock, "hybrid");
     }
 
     #[test]
-    fn ratios_are_paired_so_common_noise_cancels() {
-        let noisy = [10.0, 30.0, 20.0, 70.0, 15.0, 90.0];
-        let (libc, fast) = (series("libc", &noisy), series("hybrid", &noisy.map(|v| v * 0.98)));
-        let verdict = told(&[&fast, &libc]);
-        assert_eq!(verdict.lock.as_deref(), Some("hybrid"));
-    }
-
-    #[test]
-    fn inside_the_noise_there_is_no_verdict() {
-        let other = series("hybrid", &[9.0, 12.0, 9.5, 12.5, 9.0, 10.5]);
-        let libc = series("libc", &LIBC);
-        let verdict = told(&[&other, &libc]);
-        assert_eq!(verdict.lock, None);
-        assert!(verdict.sentence.starts_with("No verdict"), "{}", verdict.sentence);
-    }
-
-    #[test]
-    fn a_figure_that_never_varies_is_no_noise() {
-        let (libc, other) = (series("libc", &[3.0; 2]), series("hybrid", &[3.0; 2]));
-        let verdict = told(&[&libc, &other]);
-        assert_eq!(verdict.lock, None);
-        assert!(verdict.sentence.contains("3.00 in every run"), "{}", verdict.sentence);
-    }
-
-    #[test]
-    fn few_rounds_are_never_enough() {
-        let (libc, fast) = (series("libc", &LIBC[..5]), series("hybrid", &[1.0; 5]));
-        let verdict = told(&[&fast, &libc]);
-        assert_eq!(verdict.lock, None);
-        assert!(verdict.sentence.contains("too few"));
-    }
-
-    #[test]
-    fn the_baseline_may_win_and_higher_may_be_better() {
-        let libc = of("libc", &LIBC, true);
-        let slow = of("hybrid", &LIBC.map(|v| v / 3.0), true);
-        let verdict = told(&[&libc, &slow]);
-        assert_eq!(verdict.lock.as_deref(), Some("libc"));
-        assert!(verdict.sentence.starts_with("Keep libc: it is 3.00x"), "{}", verdict.sentence);
-    }
-
-    #[test]
-    fn ties_with_the_winner_are_reported() {
-        let libc = series("libc", &LIBC);
-        let fast = series("hybrid", &LIBC.map(|v| v / 2.0));
-        let tie = series("ticket", &[5.0, 5.4, 5.1, 5.9, 5.2, 5.5]);
-        let verdict = told(&[&fast, &tie, &libc]);
-        assert!(verdict.sentence.ends_with("It ties with ticket."));
-    }
-
-    #[test]
-    fn a_tie_goes_to_the_lock_that_starves_no_thread() {
-        let libc = series("libc", &LIBC);
-        let fast = series("test-and-set", &LIBC.map(|v| v / 2.0));
-        let near = series("hybrid", &LIBC.map(|v| v / 1.97));
-        let verdict = told(&[&fast, &near, &libc]);
-        assert_eq!(verdict.lock.as_deref(), Some("hybrid"));
-        assert!(verdict.sentence.contains("test-and-set came out 1.02x"), "{}", verdict.sentence);
-
-        let far = series("hybrid", &LIBC.map(|v| v / 1.5));
-        let verdict = told(&[&fast, &far, &libc]);
-        assert_eq!(verdict.lock.as_deref(), Some("test-and-set"));
-        assert!(verdict.sentence.contains("hybrid, which can't, is 0.750x"), "{verdict:?}");
-    }
-
-    #[test]
     fn a_lock_that_stalls_fifty_times_as_long_loses_though_faster() {
-        let slower = LIBC.map(|time| time * 1.01);
-        let judge = |queued_ms, hybrid_ms| {
-            told(&[&stalling("queued", &LIBC, queued_ms), &stalling("hybrid", &slower, hybrid_ms)])
+        let slower = ONE.map(|time| time * 1.01);
+        let judge = |queued: f64, hybrid: f64| {
+            told(
+                &[("queued", &ONE, Some(queued)), ("hybrid", &slower, Some(hybrid))],
+                Some(7),
+                false,
+            )
         };
-        let queued_stalls = judge(200.0, 4.0);
-        assert_eq!(queued_stalls.lock.as_deref(), Some("hybrid"));
-        let figures =
-            "0.990x (0.990..0.990) as good as queued, but its longest stall was 4.00 ms, not";
-        assert!(queued_stalls.sentence.contains(figures), "{queued_stalls:?}");
-        let hybrid_stalls = judge(4.0, 200.0);
-        assert_eq!(hybrid_stalls.lock.as_deref(), Some("queued"));
-        // Waits too short to count do not turn a difference of 1 % into a verdict.
-        assert_eq!(judge(1.0, 0.01).lock, None);
-        assert!(judge(1.0, 0.01).sentence.contains("which is a tie"));
-    }
-
-    #[test]
-    fn stalls_that_are_not_known_of_all_locks_do_not_count() {
-        let libc = series("libc", &LIBC);
-        let fast = stalling("hybrid", &LIBC.map(|v| v / 1.1), 900.0);
-        let verdict = told(&[&fast, &libc]);
-        assert_eq!(verdict.lock.as_deref(), Some("hybrid"));
-        assert!(!verdict.sentence.contains("longest stall"), "{verdict:?}");
-        assert!(verdict.sentence.ends_with("because libc's can't be measured."), "{verdict:?}");
-    }
-
-    #[test]
-    fn where_nothing_waited_there_is_no_verdict() {
-        let (libc, fast) = (series("libc", &LIBC), series("hybrid", &LIBC.map(|v| v / 2.0)));
-        let judge = |waits| told_of(waits, &[&fast, &libc]);
-        assert_eq!(judge(Some(0)).lock, None);
-        assert!(judge(Some(0)).sentence.contains("no thread waited"));
-        for waits in [Some(1), None] {
-            assert_eq!(judge(waits).lock.as_deref(), Some("hybrid"));
+        for (queued_ms, hybrid_ms, lock, part) in [
+            (200.0, 4.0, Some("hybrid"), "queued, but its longest stall was 4.00 ms, not"),
+            (4.0, 200.0, Some("queued"), "Keep queued: it is 1.01x"),
+            // Waits too short to count do not turn a difference of 1 % into a verdict.
+            (1.0, 0.01, None, "which is a tie"),
+        ] {
+            let told = judge(queued_ms, hybrid_ms);
+            assert_eq!(told.lock.as_deref(), lock, "{told:?}");
+            assert!(told.sentence.contains(part), "{told:?}");
         }
     }
 
     #[test]
-    fn what_preloading_costs_is_no_merit_of_libc() {
-        let (libc, hybrid) = (series("libc", &LIBC), series("hybrid", &LIBC.map(|v| v * 1.3)));
-        let judge = |none: &Point| told(&[&libc, &hybrid, none]);
-        let all_of_it = judge(&series("none", &LIBC.map(|v| v * 1.3)));
-        assert_eq!(all_of_it.lock, None);
-        assert!(all_of_it.sentence.contains("that is what preloading costs"), "{all_of_it:?}");
-        let a_part = judge(&series("none", &LIBC.map(|v| v * 1.1)));
-        assert_eq!(a_part.lock.as_deref(), Some("libc"));
+    fn where_nothing_waited_or_preloading_costs_as_much_there_is_no_verdict() {
+        let of = |times: f64| ONE.map(|value| value * times);
+        let (half, more, some) = (of(0.5), of(1.3), of(1.1));
+        for (waits, lock) in [(Some(0), None), (Some(1), Some("hybrid")), (None, Some("hybrid"))] {
+            let told = told(&[("hybrid", &half, None), LIBC], waits, false);
+            assert_eq!(told.lock.as_deref(), lock);
+            assert_eq!(told.sentence.contains("no thread waited"), lock.is_none());
+        }
+        for (none, lock) in [(&more, None), (&some, Some("libc"))] {
+            let all = [LIBC, ("hybrid", &more, None), ("none", none, None)];
+            let told = told(&all, Some(7), false);
+            assert_eq!(told.lock.as_deref(), lock);
+            let costs = told.sentence.contains("that is what preloading costs");
+            assert_eq!(costs, lock.is_none(), "{told:?}");
+        }
     }
 }

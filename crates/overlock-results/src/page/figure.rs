@@ -33,6 +33,12 @@ pub(crate) fn svg(caption: &Caption, width: f64, height: f64, inside: &Markup) -
     }
 }
 
+/// Says in words what a chart shows: the meaning of the values, and then each of its rows.
+pub(crate) fn told(values: &str, rows: &[String]) -> String {
+    let (first, rest) = values.split_at(1);
+    format!("{}{rest}. {}.", first.to_uppercase(), rows.join("; "))
+}
+
 /// The widths in which a chart is drawn, for wide and for narrow screens; paper counts as wide.
 pub(crate) const WIDE: f64 = 720.0;
 pub(crate) const NARROW: f64 = 340.0;
@@ -150,40 +156,4 @@ pub(crate) fn across(
 /// Marks text as HTML: only for constants of this program.
 pub(crate) fn own(text: &'static str) -> PreEscaped<&'static str> {
     PreEscaped(text)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    struct Line;
-
-    impl Chart for Line {
-        fn caption(&self) -> Caption {
-            Caption { title: "A < B, and more words".into(), description: "both".into() }
-        }
-
-        fn draw(&self, width: f64) -> (f64, Markup) {
-            (10.0, html! { path d={ "M0 5H" (px(width)) } {} })
-        }
-    }
-
-    #[test]
-    fn a_chart_is_drawn_in_each_width_and_described() {
-        let page = both(&Line).into_string();
-        for part in ["M0 5H720", "M0 5H340", "<title>A &lt; B", "<desc>both</desc>"] {
-            assert!(page.contains(part), "{part} is not in {page}");
-        }
-        assert_eq!(small(&Line).into_string().matches("<svg").count(), 1);
-    }
-
-    #[test]
-    fn a_picture_has_its_title_in_it_and_is_xml() {
-        let picture = alone(&Line, 120.0).into_string();
-        let picture = roxmltree::Document::parse(&picture).unwrap();
-        let texts = picture.descendants().filter(|node| node.has_tag_name("text"));
-        let texts: Vec<_> = texts.filter_map(|node| node.text()).collect();
-        assert_eq!(texts, ["A < B, and", "more words"]);
-        assert_eq!(picture.root_element().attribute("height"), Some("57"));
-    }
 }

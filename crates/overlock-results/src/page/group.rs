@@ -121,6 +121,16 @@ impl<'a> Setup<'a> {
         crate::stats::unique(self.cells.iter().map(|cell| cell.series.as_str()))
     }
 
+    /// Returns the intervals of a figure, each with its series, and nothing more to be said of it.
+    pub(crate) fn intervals(
+        &self,
+        of: fn(&Point) -> Option<Interval>,
+    ) -> Vec<(&str, Interval, Option<String>)> {
+        let row = |cell: &'_ Cell<'_>| cell.interval(of);
+        let cells = self.cells.iter();
+        cells.filter_map(|cell| Some((cell.series.as_str(), row(cell)?, None))).collect()
+    }
+
     pub(crate) fn cpus(&self) -> Vec<u32> {
         let mut all = crate::stats::unique(self.cells.iter().filter_map(|cell| cell.cpus));
         all.sort_unstable();
@@ -175,52 +185,4 @@ impl Cell<'_> {
 /// Formats `2` and `0.5` instead of `2.00` and `0.500`.
 pub(crate) fn three_short(value: f64) -> String {
     trimmed(&three(value))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::page::sample::{only, point, read};
-
-    const RUN: &str = r#"{"kind":"run","version":"1","commit":"a","machine":{"cpus":2}}"#;
-
-    #[test]
-    fn what_differs_only_in_lock_and_vcpus_is_one_experiment() {
-        let other = point("hybrid", 2, 1.0).replace(r#""cs_ns":1000"#, r#""cs_ns":0"#);
-        let has =
-            |field: &str| point("hybrid", 2, 1.0).replace("{\"kind", &format!("{{{field},\"kind"));
-        let beside = [has("\"beside\":2"), has("\"task\":\"read-90\"")];
-        let rows = [point("hybrid", 2, 1.0), point("ticket", 4, 2.0), other];
-        let rows: Vec<String> = rows.into_iter().chain(beside).collect();
-        let results = read(&rows);
-        let sections = sections(&results.runs);
-        let titles: Vec<&str> = sections.iter().map(|section| section.title.as_str()).collect();
-        let title = "micro, critical section 1us, pause 0 · world kvm, 2 pCPUs";
-        let busy = format!("{title}, beside 2 busy processes");
-        let reads = title.replace("pause 0", "pause 0, 90 % reads");
-        assert_eq!(titles, [title, &title.replace("1us", "0"), &busy, &reads]);
-        assert_eq!(sections[0].setups[0].series(), ["hybrid", "ticket"]);
-        assert_eq!(sections[0].setups[0].cpus(), [2, 4]);
-    }
-
-    #[test]
-    fn runs_of_one_machine_and_commit_are_pooled() {
-        let other = RUN.replace("\"a\"", "\"b\"");
-        let run = |head: &str, ops: f64| [head.to_owned(), point("hybrid", 2, ops)];
-        let rows = [run(RUN, 10.0), run(RUN, 20.0), run(&other, 40.0)];
-        let results = read(rows.as_flattened());
-        let section = only(&results);
-        let labels: Vec<String> = section.setups.iter().map(Setup::label).collect();
-        assert_eq!(labels, ["Runs A, B", "Run C"]);
-        let pooled = section.setups[0].cells[0].interval(|point| point.ops_per_s);
-        assert_eq!(pooled, Some(Interval { median: 15.0, low: 9.0, high: 22.0 }));
-    }
-
-    #[test]
-    fn a_place_is_a_number_and_an_overcommit() {
-        let results = read(&[point("hybrid", 1, 1.0), point("hybrid", 3, 1.0)]);
-        let section = only(&results);
-        let places = [1, 3, 5].map(|cpus| section.setups[0].place(cpus));
-        assert_eq!(places, ["1 vCPU (0.5x)", "3 vCPUs (1.5x)", ""]);
-    }
 }

@@ -1,7 +1,7 @@
 //! Lines, one for each lock: throughput against overcommit, and how long waits last.
 
 use crate::WaitNs;
-use crate::page::figure::{Caption, Chart, across, rows};
+use crate::page::figure::{Caption, Chart, across, rows, told};
 use crate::page::group::{Cell, Section, Setup, three_short};
 use crate::page::label::{self, apart, trimmed};
 use crate::page::palette::{Look, Palette, px};
@@ -190,10 +190,7 @@ impl Chart for Lines<'_> {
             format!("{}: {}", line.name, dots.join(", "))
         };
         let lines: Vec<String> = self.lines.iter().map(line).collect();
-        let [first, rest] = [&self.values[..1], &self.values[1..]];
-        let description =
-            format!("{}{rest}, by {}. {}.", first.to_uppercase(), self.places, lines.join("; "));
-        Caption { title: self.title.clone(), description }
+        Caption { title: self.title.clone(), description: told(self.values, &lines) }
     }
 
     fn draw(&self, width: f64) -> (f64, Markup) {

@@ -12,22 +12,3 @@ impl Point {
         parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn point(world: &str, lock: &str, policy: &str) -> Point {
-        let (world, lock, policy) = (world.into(), lock.into(), policy.into());
-        Point { world, lock, policy, ..Point::default() }
-    }
-
-    #[test]
-    fn a_series_is_a_lock_with_its_policy_and_timer() {
-        assert_eq!(point("kvm", "hybrid", "none").series(), "hybrid");
-        assert_eq!(point("kvm", "hybrid", "").series(), "hybrid");
-        assert_eq!(point("kvm", "hybrid", "oracle").series(), "hybrid, oracle");
-        let timer = Some("lock-free".into());
-        assert_eq!(Point { timer, ..point("kvm", "none", "none") }.series(), "lock-free");
-    }
-}

@@ -1,6 +1,7 @@
 //! Records without a chart: verdicts and failures as sentences, others as tables of their fields.
 
-use crate::page::fields::{self, Kind, Named, Unit, named};
+use crate::columns::Unit;
+use crate::page::fields::{self, Field, GROUP, Kind, named};
 use crate::page::read::{Other, Recording};
 use crate::page::table::{Column, Group, Table, interval, none, number};
 use crate::stats::{Interval, unique};
@@ -79,7 +80,7 @@ fn cell(value: Option<&Value>, unit: Unit) -> Markup {
         None | Some(Value::Null) => none(),
         Some(Value::Number(n)) => {
             let raw = n.as_f64().unwrap_or(0.0);
-            let is_whole = unit == Unit::Plain && raw.fract() == 0.0;
+            let is_whole = unit == Unit::Ratio && raw.fract() == 0.0;
             number(&(raw, if is_whole { format!("{raw:.0}") } else { unit.show(raw) }))
         }
         Some(Value::String(text)) => html! { (text) },
@@ -93,18 +94,12 @@ fn cell(value: Option<&Value>, unit: Unit) -> Markup {
 }
 
 /// Returns all fields that some row has, in the order in which to read them.
-fn columns(kind: Option<&Kind>, rows: &[Fields<'_>]) -> Vec<(String, Named)> {
+fn columns(kind: Option<&Kind>, rows: &[Fields<'_>]) -> Vec<(String, Field)> {
     let filled = rows.iter().flatten().filter(|(_, value)| !value.is_null());
-    let is_column =
-        |name: &&str| kind.is_none_or(|kind| !kind.hides(name) && kind.group != Some(*name));
-    let names = unique(filled.map(|(name, _)| name.as_str()));
-    let mut columns: Vec<(String, Named)> = names
-        .into_iter()
-        .filter(is_column)
-        .map(|name| (name.to_owned(), named(kind, name)))
-        .collect();
-    columns.sort_by_key(|(_, named)| named.place);
-    columns
+    let mut names = unique(filled.map(|(name, _)| name.as_str()));
+    names.retain(|name| kind.is_none_or(|kind| !kind.hides(name)));
+    names.sort_by_key(|name| named(kind, name).0);
+    names.into_iter().map(|name| (name.to_owned(), named(kind, name).1)).collect()
 }
 
 /// A page has room for this many columns with numbers.
@@ -118,7 +113,7 @@ fn value<'a>(row: &Fields<'a>, name: &str) -> Option<&'a Value> {
 }
 
 /// Makes a table with a row for each field, and a column for each record.
-fn turned(caption: String, columns: &[(String, Named)], records: &[Fields<'_>]) -> Table {
+fn turned(caption: String, columns: &[(String, Field)], records: &[Fields<'_>]) -> Table {
     let text = |name: &str, about: &str| Column {
         name: name.to_owned(),
         about: about.to_owned(),
@@ -128,7 +123,7 @@ fn turned(caption: String, columns: &[(String, Named)], records: &[Fields<'_>]) 
         let first = columns.first().and_then(|(name, _)| value(row, name)?.as_str());
         text(first.unwrap_or("value"), "")
     });
-    let heading = columns.first().map_or("", |(_, named)| &named.heading);
+    let heading = columns.first().map_or("", |(_, named)| &*named.heading);
     let head = Column { is_text: true, ..text(heading, "") };
     let rows = columns.iter().skip(1).map(|(name, named)| {
         let cells = records.iter().map(|row| cell(value(row, name), named.unit));
@@ -145,7 +140,7 @@ fn table(name: &str, all: &[&Other]) -> Table {
     let records: Vec<Fields<'_>> = all.iter().flat_map(|other| rows(other)).collect();
     let columns = columns(kind, &records);
     let group = |row: &Fields<'_>| {
-        let value = kind.and_then(|kind| value(row, kind.group?));
+        let value = value(row, GROUP.1).filter(|_| name == GROUP.0);
         value.and_then(Value::as_str).unwrap_or_default().to_owned()
     };
     let caption = kind.map_or(name, |kind| kind.heading).to_owned();
@@ -164,10 +159,10 @@ fn table(name: &str, all: &[&Other]) -> Table {
     let is_text = |name: &str| {
         records.iter().flatten().any(|(field, value)| field == name && value.is_string())
     };
-    let columns = columns.into_iter().map(|(name, Named { heading, about, .. })| Column {
+    let columns = columns.into_iter().map(|(name, field)| Column {
         is_text: is_text(&name),
-        name: heading,
-        about,
+        name: field.heading.into_owned(),
+        about: field.about.to_owned(),
     });
     Table { class: "other", caption, columns: columns.collect(), groups }
 }
@@ -180,99 +175,4 @@ pub(crate) fn tables(run: &Recording) -> Markup {
         @let all: Vec<&Other> = rest.iter().filter(|other| other.kind == kind).copied().collect();
         (table(kind, &all).show())
     } }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::page::sample::read;
-
-    fn shown(rows: &[&str]) -> (String, String) {
-        let results = read(&rows.iter().map(|row| (*row).to_owned()).collect::<Vec<_>>());
-        let run = &results.runs[0];
-        (sentences(run).into_string(), tables(run).into_string())
-    }
-
-    #[test]
-    fn a_summary_is_in_words_and_units() {
-        let (_, table) = shown(&[concat!(
-            r#"{"kind":"summary","lock":"hybrid","calm_stall_ns":26870735.0,"worst_jain":1.0,"#,
-            r#""of_best_peer":{"median":0.997,"low":0.99,"high":1.01},"#,
-            r#""worst":{"ratio":0.95,"point":"8 threads"},"p999_of_parking_lot":null}"#,
-        )]);
-        for part in
-            ["stall, up to 16 threads", ">26.9 ms<", ">where<", ">8 threads<", ">0.990<", ">1<"]
-        {
-            assert!(table.contains(part), "{part} is not in {table}");
-        }
-        for raw in ["calm_stall_ns", "p99.9", "worst."] {
-            assert!(!table.contains(raw), "{raw} is in {table}");
-        }
-    }
-
-    #[test]
-    fn a_record_with_many_fields_is_a_column() {
-        let counters: Vec<String> = (0..WIDE).map(|n| format!(r#""event_{n}":{n}"#)).collect();
-        let row = |lock: &str| {
-            let counters = counters.join(",");
-            format!(r#"{{"kind":"torture","lock":"{lock}","counters":{{{counters}}}}}"#)
-        };
-        let (_, table) = shown(&[&row("hybrid"), &row("ticket")]);
-        assert_eq!(table.matches(r#"<th scope="col""#).count(), 3, "{table}");
-        for part in [">ticket</th>", ">counters: event 7</span>"] {
-            assert!(table.contains(part), "{part} is not in {table}");
-        }
-        let many: Vec<String> = (0..=FEW).map(|n| row(&format!("lock-{n}"))).collect();
-        let (_, table) = shown(&many.iter().map(String::as_str).collect::<Vec<_>>());
-        assert_eq!(table.matches(r#"<th scope="row""#).count(), FEW + 1, "{table}");
-    }
-
-    #[test]
-    fn rows_of_one_point_stand_together() {
-        let row = |lock: &str, name: &str| {
-            format!(r#"{{"kind":"published","lock":"{lock}","world":"sim","experiment":"{name}"}}"#)
-        };
-        let rows = [row("hybrid", "one"), row("std", "one"), row("std", "two")];
-        let (_, table) = shown(&rows.each_ref().map(String::as_str));
-        assert_eq!(table.matches(r#"scope="rowgroup""#).count(), 2, "{table}");
-        assert!(!table.contains("world") && !table.contains("experiment<"), "{table}");
-    }
-
-    #[test]
-    fn what_is_not_known_is_shown_by_its_name() {
-        let (_, table) =
-            shown(&[r#"{"kind":"new","long_wake_ns":1500,"is_new":true,"of":{"one":2}}"#]);
-        for part in ["<caption>new</caption>", ">long wake<", ">1.50 us<", ">yes<", ">of: one<"] {
-            assert!(table.contains(part), "{part} is not in {table}");
-        }
-    }
-
-    #[test]
-    fn verdicts_and_failures_are_sentences() {
-        let (text, tables) = shown(&[
-            r#"{"kind":"verdict","lock":"hybrid","sentence":"take hybrid"}"#,
-            r#"{"kind":"verdict","lock":null,"sentence":"it is open"}"#,
-            r#"{"kind":"failure","lock":"ticket","sentence":"it hung"}"#,
-            r#"{"kind":"trace-summary","diagnosis":"It waits.","advice":"Unlock."}"#,
-            r#"{"kind":"torture-failure","lock":"queued","text":"lost","replay":"overlock torture"}"#,
-        ]);
-        for part in [
-            r#"<p class="sentence good">take hybrid</p>"#,
-            r#"<p class="sentence open">it is open</p>"#,
-            r#"<p class="sentence bad">ticket: it hung</p>"#,
-            r#"<p class="sentence open">It waits. Unlock.</p>"#,
-            r#"<p class="sentence bad">queued: lost. Replay it: overlock torture</p>"#,
-        ] {
-            assert!(text.contains(part), "{part} is not in {text}");
-        }
-        assert_eq!(tables, "");
-    }
-
-    #[test]
-    fn findings_of_the_doctor_are_rows() {
-        let (_, table) = shown(&[
-            r#"{"kind":"doctor","version":"1","findings":[{"name":"CPUs","found":"2"},{"name":"tick","found":"1 ms","advice":"more"}]}"#,
-        ]);
-        assert_eq!(table.matches("<tr>").count(), 3, "{table}");
-    }
 }

@@ -15,8 +15,6 @@ const KNOWN: [&str; 8] =
 pub(crate) struct Palette {
     /// What has a colour, in the order of colours.
     keys: Vec<String>,
-    /// Whether several algorithms have yield policies: then the policy alone is not enough.
-    mixed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,10 +27,8 @@ pub(crate) struct Look {
 
 impl Palette {
     pub(crate) fn of(sections: &[Section<'_>]) -> Self {
-        let series = || sections.iter().flat_map(Section::cells).map(|cell| cell.series.as_str());
-        let with_policy = series().filter_map(|name| name.split_once(", "));
-        let mixed = unique(with_policy.map(|(lock, _)| family(lock))).len() > 1;
-        let used = unique(series().map(|name| key(name, mixed)));
+        let series = sections.iter().flat_map(Section::cells).map(|cell| cell.series.as_str());
+        let used = unique(series.map(key));
         // Unused names give their colours to others.
         let mut others = used.iter().filter(|key| !KNOWN.contains(&key.as_str())).cloned();
         let mut keys: Vec<String> = Vec::new();
@@ -41,11 +37,11 @@ impl Palette {
             keys.push(other.unwrap_or(known));
         }
         keys.extend(others);
-        Palette { keys, mixed }
+        Palette { keys }
     }
 
     pub(crate) fn look(&self, series: &str) -> Look {
-        let key = key(series, self.mixed);
+        let key = key(series);
         let at = self.keys.iter().position(|known| *known == key).unwrap_or(self.keys.len());
         let lock = series.split(',').next().unwrap_or_default();
         let dash = match lock {
@@ -62,14 +58,10 @@ fn family(lock: &str) -> &str {
     family.strip_suffix("-off").unwrap_or(family)
 }
 
-/// Returns the part of a series' name that decides its colour: its yield policy, with the algorithm
-/// of its lock if several have policies; or else the algorithm.
-fn key(series: &str, mixed: bool) -> String {
-    match series.split_once(", ") {
-        Some((lock, policy)) if mixed => format!("{}, {policy}", family(lock)),
-        Some((_, policy)) => policy.to_owned(),
-        None => family(series).to_owned(),
-    }
+/// Returns the part of a series' name that decides its colour: all but the build of its lock.
+fn key(series: &str) -> String {
+    let (lock, policy) = series.split_at(series.find(", ").unwrap_or(series.len()));
+    format!("{}{policy}", family(lock))
 }
 
 impl Look {
@@ -106,27 +98,10 @@ mod tests {
 
     #[test]
     fn the_build_of_a_lock_changes_its_dashes_and_not_its_colour() {
-        let results = read(&["hybrid", "native-hybrid", "hybrid-off"].map(|of| point(of, 2, 1.0)));
-        let palette = Palette::of(&[only(&results)]);
-        let looks = ["hybrid", "native-hybrid", "hybrid-off"].map(|of| palette.look(of).class());
-        assert_eq!(looks, ["c0 solid", "c0 native", "c0 off"]);
-    }
-
-    #[test]
-    fn policies_of_one_lock_have_colours_and_those_of_several_go_by_lock() {
-        let row = |lock: &str, policy: &str| {
-            let policy = format!(r#""policy":"{policy}""#);
-            point(lock, 2, 1.0).replace(r#""policy":"none""#, &policy)
-        };
-        let look =
-            |rows: &[String], series: &str| Palette::of(&[only(&read(rows))]).look(series).class();
-        let one = [row("hybrid", "none"), row("hybrid", "report"), row("hybrid-off", "report")];
-        assert_eq!(
-            look(&one, "hybrid, report"),
-            look(&one, "hybrid-off, report").replace("off", "solid")
-        );
-        let two = [row("hybrid", "report"), row("ticket", "report")];
-        assert_ne!(look(&two, "hybrid, report"), look(&two, "ticket, report"));
+        let all = ["hybrid", "native-hybrid", "hybrid-off", "ticket, report", "ticket-off, report"];
+        let results = read(&all.map(|of| point(of, 2, 1.0)));
+        let looks = all.map(|of| Palette::of(&[only(&results)]).look(of).class());
+        assert_eq!(looks, ["c0 solid", "c0 native", "c0 off", "c1 solid", "c1 off"]);
     }
 
     #[test]

@@ -89,37 +89,3 @@ fn one<'a>(
         Drawing::Timeline => None,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::page::group::sections;
-    use crate::page::sample::{crowd, point, read};
-
-    #[test]
-    fn a_picture_is_of_the_highest_overcommit() {
-        let results = crowd();
-        let drawn = |kind| picture(kind, &results, &sections(&results.runs));
-        for (kind, title) in [
-            (Drawing::Overcommit, "Throughput against overcommit: micro, critical section 1us"),
-            (Drawing::Waits, "Waits, 7 vCPUs (3.5x)"),
-            (Drawing::Fairness, "Fairness, 7 vCPUs (3.5x)"),
-        ] {
-            let drawn = drawn(kind).unwrap();
-            assert!(drawn.contains(&format!("<title>{title}")), "{drawn}");
-            assert!(drawn.contains("<style>"), "it needs no page");
-        }
-        assert_eq!(drawn(Drawing::Timeline), None);
-    }
-
-    #[test]
-    fn what_is_missing_has_a_reason() {
-        let results = read(&[point("hybrid", 2, 1.0)]);
-        assert_eq!(picture(Drawing::Overcommit, &results, &sections(&results.runs)), None);
-        for (kind, name, _) in Drawing::ALL {
-            assert!(kind.missing().len() > 10);
-            assert_eq!(Drawing::named(name), Some(kind));
-        }
-        assert_eq!(Drawing::named("nothing"), None);
-    }
-}

@@ -1,6 +1,6 @@
 //! The tables of an experiment: all its points, and its runs beside each other.
 
-use crate::columns::{Column, LOCK_TIME, PAGE, THREAD_TIME, View};
+use crate::columns::{self, Column, LOCK_TIME, PAGE, THREAD_TIME, View};
 use crate::page::group::{Cell, Section, three_short};
 use crate::page::read::Recording;
 use crate::page::table::{self, Figure, Group, Table, none, number};
@@ -9,8 +9,52 @@ use crate::stats::{Interval, unique};
 use crate::units::{count, three, time};
 use maud::{Markup, html};
 
-fn known(name: &str) -> &'static Column {
-    Column::named(name).expect("a test asks for each")
+/// A point, with what it is called, and its run.
+type Row<'a> = (&'a str, &'a Recording, &'a Point);
+
+/// A column, and what it shows of a row, if the row has it.
+type Filled<'a> = (table::Column, Box<dyn Fn(&Row<'_>) -> Option<Markup> + 'a>);
+
+fn filled<'a>(
+    name: &str,
+    about: &str,
+    fill: impl Fn(&Row<'_>) -> Option<Markup> + 'a,
+) -> Filled<'a> {
+    let is_text = name == "lock";
+    (table::Column { name: name.into(), about: about.into(), is_text }, Box::new(fill))
+}
+
+fn rows<'a>(section: &'a Section<'a>) -> Vec<Row<'a>> {
+    let of_cell =
+        |cell: &'a Cell<'a>| cell.points.iter().map(|(run, point)| (&*cell.series, *run, *point));
+    section.cells().flat_map(of_cell).collect()
+}
+
+/// Makes a table; columns that no row fills are left out.
+fn table(class: &'static str, caption: &str, rows: &[Row<'_>], more: Vec<Filled<'_>>) -> Markup {
+    let Some((.., first)) = rows.first() else { return html! {} };
+    let (taker, shared) = first.takers().names();
+    let about = format!("how many, and how many for each {shared} that they share");
+    let mut all = vec![
+        filled("lock", "", |(series, ..)| Some(html! { (series) })),
+        filled(&format!("{taker}s"), &about, |(.., point)| place(point)),
+    ];
+    all.extend(more);
+    all.retain(|(_, fill)| rows.iter().any(|row| fill(row).is_some()));
+    let row = |row| all.iter().map(|(_, fill)| fill(row).unwrap_or_else(none)).collect();
+    let groups = vec![Group { name: String::new(), rows: rows.iter().map(row).collect() }];
+    let columns = all.iter().map(|(column, _)| column.clone()).collect();
+    Table { class, caption: caption.into(), columns, groups }.show()
+}
+
+fn place(point: &Point) -> Option<Markup> {
+    let cpus = point.cpus?;
+    Some(html! {
+        (number(&(cpus.into(), cpus.to_string())))
+        @if let Some(over) = point.overcommit() {
+            span class="interval" { (three_short(over)) "x" }
+        }
+    })
 }
 
 fn figure_of(column: &Column, point: &Point) -> Option<Figure> {
@@ -48,87 +92,31 @@ fn shown(point: &Point) -> fn(f64) -> String {
 }
 
 fn compared(point: &Point) -> Option<Markup> {
-    let [median, low, high] = point.value.map(|of| [of.median, of.low, of.high])?;
-    let [median, low, high] = [median, low, high].map(|value| (value, shown(point)(value)));
+    let of = point.value?;
+    let [median, low, high] = [of.median, of.low, of.high].map(|of| (of, shown(point)(of)));
     Some(with_range(&median, &low, &high))
-}
-
-type Fill<'a> = Box<dyn Fn(&Point) -> Option<Markup> + 'a>;
-
-fn filled<'a>(all: &[(&str, &Recording, &Point)]) -> Vec<(table::Column, Fill<'a>)> {
-    let figure = (column("figure", known("figure").about), Box::new(compared) as Fill<'a>);
-    let columns = PAGE.iter().map(|name| {
-        let of = known(name);
-        let fill: Fill<'a> = Box::new(move |point| cell(of, point));
-        (column(of.name, &about(of)), fill)
-    });
-    let mut columns: Vec<_> = [figure].into_iter().chain(columns).collect();
-    columns.retain(|(_, fill)| all.iter().any(|(.., point)| fill(point).is_some()));
-    // Where all have as many, the header of the run says it.
-    let rounds = unique(all.iter().map(|(.., point)| point.samples.len()));
-    if rounds.len() > 1 {
-        let fill: Fill<'a> = Box::new(|point| {
-            let rounds = point.samples.len();
-            (rounds > 0).then(|| number(&(rounds as f64, rounds.to_string())))
-        });
-        columns.push((column("rounds", "the number of runs"), fill));
-    }
-    columns
-}
-
-fn column(name: impl Into<String>, about: &str) -> table::Column {
-    table::Column { name: name.into(), about: about.into(), is_text: false }
-}
-
-fn place(point: &Point) -> Markup {
-    html! { @match point.cpus {
-        None => (none()),
-        Some(cpus) => {
-            (number(&(cpus.into(), cpus.to_string())))
-            @if let Some(over) = point.overcommit() {
-                span class="interval" { (three_short(over)) "x" }
-            }
-        },
-    } }
 }
 
 pub(crate) fn points(section: &Section<'_>) -> Markup {
     let all = rows(section);
-    let shown = filled(&all);
-    let many = section.run_names().len() > 1;
-    let mut columns = vec![table::Column { is_text: true, ..column("lock", "") }];
-    let has_cpus = all.iter().any(|(.., point)| point.cpus.is_some());
-    columns.extend(all.first().filter(|_| has_cpus).map(|(.., point)| takers(point)));
-    if many {
-        columns.push(column("run", "which run: see above"));
+    let mut more = Vec::new();
+    if section.run_names().len() > 1 {
+        let name = |(_, run, _): &Row<'_>| Some(html! { (run.name) });
+        more.push(filled("run", "which run: see above", name));
     }
-    columns.extend(shown.iter().map(|(column, _)| column.clone()));
-    let row = |(series, run, point): &(&str, &Recording, &Point)| {
-        let mut row = vec![html! { (series) }];
-        if has_cpus {
-            row.push(place(point));
-        }
-        if many {
-            row.push(html! { (run.name) });
-        }
-        row.extend(shown.iter().map(|(_, fill)| fill(point).unwrap_or_else(none)));
-        row
-    };
-    let group = Group { name: String::new(), rows: all.iter().map(row).collect() };
-    let caption = "As recorded: medians over rounds, and their ranges".into();
-    Table { class: "points", caption, columns, groups: vec![group] }.show()
-}
-
-fn rows<'a>(section: &'a Section<'a>) -> Vec<(&'a str, &'a Recording, &'a Point)> {
-    let of_cell =
-        |cell: &'a Cell<'a>| cell.points.iter().map(|(run, point)| (&*cell.series, *run, *point));
-    section.cells().flat_map(of_cell).collect()
-}
-
-fn takers(point: &Point) -> table::Column {
-    let (taker, shared) = point.takers().names();
-    let about = format!("how many, and how many for each {shared} that they share");
-    column(format!("{taker}s"), &about)
+    let figure = columns::of("figure").map(|of| filled(of.name, of.about, |row| compared(row.2)));
+    more.extend(figure);
+    more.extend(
+        columns::of(PAGE).map(|of| filled(of.name, &about(of), |(.., point)| cell(of, point))),
+    );
+    // Where all have as many, the header of the run says it.
+    if unique(all.iter().map(|(.., point)| point.samples.len())).len() > 1 {
+        more.push(filled("rounds", "the number of runs", |(.., point)| {
+            let rounds = point.samples.len();
+            (rounds > 0).then(|| number(&(rounds as f64, rounds.to_string())))
+        }));
+    }
+    table("points", "As recorded: medians over rounds, and their ranges", &all, more)
 }
 
 /// Makes tables of where the time of each lock and of its threads went, for points that know it.
@@ -141,24 +129,12 @@ pub(crate) fn times(section: &Section<'_>) -> Markup {
 
 fn view(section: &Section<'_>, caption: &str, view: &View) -> Markup {
     let mut all = rows(section);
-    let mut shown: Vec<&Column> = view.iter().copied().map(known).collect();
-    let has = |column: &Column, point: &Point| (column.get)(point).is_some();
-    all.retain(|(.., point)| point.spent.is_some() && shown.iter().any(|of| has(of, point)));
-    shown.retain(|column| all.iter().any(|(.., point)| has(column, point)));
-    let Some((.., first)) = all.first() else { return html! {} };
-    let mut columns = vec![table::Column { is_text: true, ..column("lock", "") }, takers(first)];
-    columns.extend(shown.iter().map(|of| column(of.name, of.about)));
-    let row = |(series, _, point): &(&str, &Recording, &Point)| {
-        let figures = shown.iter().map(|of| figure_of(of, point));
-        let figures = figures.map(|figure| figure.map_or_else(none, |of| number(&of)));
-        [html! { (series) }, place(point)].into_iter().chain(figures).collect()
+    let has = |point: &Point| columns::of(view).any(|column| (column.get)(point).is_some());
+    all.retain(|(.., point)| point.spent.is_some() && has(point));
+    let fill = |of: &'static Column| {
+        filled(of.name, of.about, |(.., point)| figure_of(of, point).map(|of| number(&of)))
     };
-    let group = Group { name: String::new(), rows: all.iter().map(row).collect() };
-    Table { class: "time", caption: caption.into(), columns, groups: vec![group] }.show()
-}
-
-fn figure(section: &Section<'_>, point: &Point) -> Option<Interval> {
-    if section.is_process { point.value } else { point.ops_per_s }
+    table("time", caption, &all, columns::of(view).map(fill).collect())
 }
 
 /// Shows runs beside each other, if there are several: how well do they agree?
@@ -167,18 +143,13 @@ pub(crate) fn side_by_side(section: &Section<'_>) -> Option<Markup> {
     if names.len() < 2 {
         return None;
     }
+    let figure = |point: &Point| if section.is_process { point.value } else { point.ops_per_s };
     let show = |point: &Point| if section.is_process { shown(point) } else { count };
-    let mut rows: Vec<(String, String)> = Vec::new();
-    for cell in section.cells() {
-        let row = (cell.series.clone(), cell.place());
-        if !rows.contains(&row) {
-            rows.push(row);
-        }
-    }
+    let rows = unique(section.cells().map(|cell| (cell.series.clone(), cell.place())));
     let of_run = |(series, place): &(String, String), run: &str| {
         let cells = section.cells().filter(|c| c.series == *series && c.place() == *place);
         let mut points = cells.flat_map(|cell| cell.points.clone()).filter(|(r, _)| r.name == run);
-        points.find_map(|(_, point)| Some((point, figure(section, point)?)))
+        points.find_map(|(_, point)| Some((point, figure(point)?)))
     };
     let row = |row: &(String, String)| {
         let all: Vec<_> = names.iter().map(|name| of_run(row, name)).collect();
@@ -190,9 +161,10 @@ pub(crate) fn side_by_side(section: &Section<'_>) -> Option<Markup> {
         let apart = html! { (apart(medians)) };
         named.into_iter().chain(all.iter().map(cell)).chain([apart]).collect()
     };
-    let mut columns = vec![table::Column { is_text: true, ..column("lock", "") }, column("at", "")];
+    let column = |name: String, about: &str| filled(&name, about, |_| None).0;
+    let mut columns = vec![column("lock".into(), ""), column("at".into(), "")];
     columns.extend(names.iter().map(|name| column(format!("run {name}"), "")));
-    columns.push(column("apart", "the highest median over the lowest"));
+    columns.push(column("apart".into(), "the highest median over the lowest"));
     let what = if section.is_process { "figure" } else { "ops/s" };
     let caption = format!("Run by run: median of {what}, and its interval");
     let group = Group { name: String::new(), rows: rows.iter().map(row).collect() };
@@ -205,77 +177,4 @@ fn apart(medians: impl Iterator<Item = f64>) -> String {
     let low = all.iter().copied().fold(f64::INFINITY, f64::min);
     let high = all.iter().copied().fold(0.0, f64::max);
     if all.len() < 2 || low <= 0.0 { "–".into() } else { format!("{}x", three(high / low)) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::page::sample::{crowd, only, point, program, read};
-
-    fn cells(table: &Markup) -> Vec<Vec<String>> {
-        let page = scraper::Html::parse_fragment(&table.0);
-        let [tr, cell] = ["tr", "th, td"].map(|css| scraper::Selector::parse(css).unwrap());
-        let text = |cell: scraper::ElementRef<'_>| cell.text().collect::<Vec<_>>().join(" ");
-        let rows = page
-            .select(&tr)
-            .map(|row| row.select(&cell).map(text).map(|text| text.replace("  ", " ")).collect());
-        rows.collect()
-    }
-
-    #[test]
-    fn a_row_has_medians_and_their_ranges() {
-        let results = read(&[point("hybrid", 2, 1e6)]);
-        let rows = cells(&points(&only(&results)));
-        assert_eq!(
-            rows[0],
-            [
-                "lock", "vCPUs", "ops/s", "p50", "p99", "p99.9", "longest", "stall", "average",
-                "Jain", "CPU/s"
-            ]
-        );
-        assert_eq!(rows[1][..4], ["hybrid", "2 1x", "1.00 M 900 k to 1.10 M", "100 ns"]);
-        assert_eq!(
-            rows[1][4..],
-            ["2.00 us", "30.0 us", "400 us", "500 us", "100 50.0 to 150", "0.50", "1.75"]
-        );
-    }
-
-    #[test]
-    fn rounds_are_a_column_if_they_differ() {
-        let other = point("ticket", 2, 1e6).replace("[{},{},{}]", "[{}]");
-        let rows = cells(&points(&only(&read(&[point("hybrid", 2, 1e6), other]))));
-        let last: Vec<&str> = rows.iter().map(|row| row.last().unwrap().as_str()).collect();
-        assert_eq!(last, ["rounds", "3", "1"]);
-    }
-
-    #[test]
-    fn a_program_has_its_wall_time() {
-        let results = read(&[program("libc", 2.0, 1.0), program("hybrid", 1.0, 2.0)]);
-        let rows = cells(&points(&only(&results)));
-        assert_eq!(rows[0], ["lock", "figure", "of baseline", "stall"]);
-        assert_eq!(rows[2], ["hybrid", "1.00 s 950 ms to 1.05 s", "2.00 1.90 to 2.10", "1.50 ms"]);
-    }
-
-    #[test]
-    fn times_are_a_table_of_points_that_know_them() {
-        let spent = r#""spent":{"held":0.25,"turn":3.0},"sched":{"cpu":1.5},"jain""#;
-        let explained = point("hybrid", 4, 1e6).replace(r#""jain""#, spent);
-        let results = read(&[explained, point("ticket", 4, 1e6)]);
-        let rows = cells(&times(&only(&results)));
-        assert_eq!((rows.len(), rows[0][..4].join(" ")), (4, "lock vCPUs held stopped".into()));
-        assert_eq!(rows[1][..3], ["hybrid", "4 2x", "25.0 %"]);
-        assert_eq!(rows[2][..3], ["lock", "vCPUs", "kernel"]);
-        assert_eq!(times(&only(&crowd())).0, "");
-    }
-
-    #[test]
-    fn runs_stand_beside_each_other() {
-        let run = |ops| [r#"{"kind":"run"}"#.to_owned(), point("hybrid", 2, ops)];
-        let results = read([run(1e6), run(2e6)].as_flattened());
-        let rows = cells(&side_by_side(&only(&results)).unwrap());
-        assert_eq!(rows[0], ["lock", "at", "run A", "run B", "apart"]);
-        let cells = ["1.00 M 900 k to 1.10 M", "2.00 M 1.80 M to 2.20 M", "2.00x"];
-        assert_eq!(rows[1], ["hybrid", "2 vCPUs (1x)", cells[0], cells[1], cells[2]]);
-        assert!(side_by_side(&only(&crowd())).is_none());
-    }
 }

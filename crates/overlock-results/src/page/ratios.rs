@@ -1,7 +1,7 @@
 //! Intervals one below the other: ratios to something at 1, figures of locks at one point, or
 //! shares of what threads did.
 
-use crate::page::figure::{Caption, Chart, columns};
+use crate::page::figure::{Caption, Chart, columns, told};
 use crate::page::group::{Cell, Setup};
 use crate::page::label::{self, trimmed};
 use crate::page::palette::{Palette, px};
@@ -65,8 +65,7 @@ impl Intervals<'_> {
 impl Chart for Intervals<'_> {
     fn caption(&self) -> Caption {
         let rows: Vec<String> = self.rows.iter().map(|row| self.text(row)).collect();
-        let description = format!("{}. {}.", self.unit, rows.join("; "));
-        Caption { title: self.title.clone(), description }
+        Caption { title: self.title.clone(), description: told(&self.unit, &rows) }
     }
 
     fn draw(&self, width: f64) -> (f64, Markup) {

@@ -19,21 +19,6 @@ pub(crate) fn point(lock: &str, cpus: u32, ops: f64) -> String {
     .replace('\n', "")
 }
 
-/// Returns a row of a program under a lock, `better` times as good as the baseline.
-pub(crate) fn program(lock: &str, seconds: f64, better: f64) -> String {
-    let interval = |of: f64| {
-        let (low, high) = (0.95 * of, 1.05 * of);
-        format!(r#"{{"median":{of},"low":{low},"high":{high}}}"#)
-    };
-    let (value, ratio) = (interval(seconds), interval(better));
-    format!(
-        r#"{{"kind":"point","world":"process","workload":"sort file","lock":"{lock}","policy":"none",
-        "pcpus":2,"seconds":{seconds},"samples":[{{}}],"baseline":"libc","value":{value},
-        "of_baseline":{ratio},"longest_stall_ns":1500000,"interval_coverage":0.0,"steal":0.1}}"#
-    )
-    .replace('\n', "")
-}
-
 pub(crate) fn read(rows: &[String]) -> Results {
     let mut results = Results::default();
     results.read("rows.jsonl", rows.join("\n").as_bytes());

@@ -240,8 +240,10 @@ impl Chart for Lanes<'_> {
         }
         let [cs, ncs] = [*cs_ns, *ncs_ns].map(Nanos);
         let title = format!(
-            "{lock}{policy}: {cpus} vCPUs on {pcpus} pCPUs, world {world}, {length} of {workload}, \
-             critical section {cs}, pause {ncs}"
+            "{lock}{policy}: {cpus} vCPU{} on {pcpus} pCPU{}, world {world}, {length} of {workload}, \
+             critical section {cs}, pause {ncs}",
+            plural(*cpus),
+            plural(*pcpus)
         );
         Caption { title, description: self.sentence() }
     }

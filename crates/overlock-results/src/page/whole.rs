@@ -10,13 +10,10 @@ use crate::page::ratios::{Intervals, fairness};
 use crate::page::read::{Recording, Results};
 use crate::page::timeline::{self, Lanes};
 use crate::page::words;
-use crate::row::{Point, beside};
-use crate::stats::{Interval, unique};
+use crate::row::{NONE, beside};
+use crate::stats::unique;
 use crate::units::{count, three, time};
 use maud::{DOCTYPE, Markup, html};
-
-/// The name of libc's locks under the preload library.
-const NONE: &str = "none";
 
 const STYLE: &str = include_str!("page.css");
 
@@ -161,45 +158,32 @@ fn charts(section: &Section<'_>, setup: &Setup<'_>, palette: &Palette) -> Markup
     let title = "Throughput against overcommit".to_owned();
     let overcommit = lines::overcommit(section, setup, palette, title);
     let cpus = setup.cpus();
+    let each = |chart: &dyn Fn(u32) -> Option<Markup>| -> Vec<Markup> {
+        cpus.iter().filter_map(|cpus| chart(*cpus)).collect()
+    };
+    let waits = each(&|cpus| Some(small(&lines::waits(section, setup, cpus, palette)?)));
+    let shares = each(&|cpus| Some(small(&fairness(setup, cpus, palette)?)));
     // Four charts in two rows of two, not three and one.
     let row = if matches!(cpus.len(), 1 | 2 | 4) { "two" } else { "three" };
+    let rows = if cpus.len() == 1 { vec![[waits, shares].concat()] } else { vec![waits, shares] };
     html! {
         @match &overcommit {
             Some(chart) => (both(chart)),
             None => (at_one_point(setup, palette)),
         }
         (legend(setup.series().into_iter(), palette))
-        @if cpus.len() == 1 {
-            div class="row two" { (waits(section, setup, palette)) (shares(setup, palette)) }
-        } @else {
-            div class={ "row " (row) } { (waits(section, setup, palette)) }
-            div class={ "row " (row) } { (shares(setup, palette)) }
-        }
+        @for charts in rows { div class={ "row " (row) } { @for chart in charts { (chart) } } }
     }
-}
-
-fn waits(section: &Section<'_>, setup: &Setup<'_>, palette: &Palette) -> Markup {
-    html! { @for cpus in setup.cpus() {
-        @if let Some(chart) = lines::waits(section, setup, cpus, palette) { (small(&chart)) }
-    } }
-}
-
-fn shares(setup: &Setup<'_>, palette: &Palette) -> Markup {
-    html! { @for cpus in setup.cpus() {
-        @if let Some(chart) = fairness(setup, cpus, palette) { (small(&chart)) }
-    } }
 }
 
 /// Draws the throughput if there is no second overcommit to draw a line to.
 fn at_one_point(setup: &Setup<'_>, palette: &Palette) -> Markup {
-    let row = |cell: &'_ Cell<'_>| cell.interval(|point| point.ops_per_s);
-    let rows = setup.cells.iter().filter_map(|cell| Some((cell.series.as_str(), row(cell)?, None)));
-    let rows: Vec<_> = rows.collect();
     let title = match setup.cells.first().map(Cell::place).filter(|place| !place.is_empty()) {
         Some(place) => format!("Throughput, {place}"),
         None => "Throughput".into(),
     };
     let unit = "operations in a second".to_owned();
+    let rows = setup.intervals(|point| point.ops_per_s);
     let chart = Intervals { title, unit, ratios: false, rows, show: count, palette };
     html! { @if chart.rows.iter().any(|(_, of, _)| of.high > 0.0) {
         (both(&chart))
@@ -210,16 +194,11 @@ fn process(setup: &Setup<'_>, palette: &Palette) -> Markup {
     let first = setup.cells.iter().find_map(|cell| cell.points.first()).map(|(_, point)| *point);
     let baseline = first.and_then(|point| point.baseline.as_deref()).unwrap_or("the baseline");
     let metric = first.and_then(|point| point.metric.as_deref());
-    let rows = |of: fn(&Point) -> Option<Interval>| -> Vec<_> {
-        let row = |cell: &'_ Cell<'_>| cell.interval(of);
-        let cells = setup.cells.iter();
-        cells.filter_map(|cell| Some((cell.series.as_str(), row(cell)?, None))).collect()
-    };
     let ratios = Intervals {
         title: format!("How many times better than {baseline}"),
         unit: format!("over {baseline}, by rounds; above 1 is better"),
         ratios: true,
-        rows: rows(|point| point.of_baseline),
+        rows: setup.intervals(|point| point.of_baseline),
         show: three,
         palette,
     };
@@ -227,21 +206,18 @@ fn process(setup: &Setup<'_>, palette: &Palette) -> Markup {
         title: metric.map_or("Wall time".into(), |metric| format!("The figure {metric}")),
         unit: if metric.is_some() { "as the program prints it".into() } else { "of a run".into() },
         ratios: false,
-        rows: rows(|point| point.value),
+        rows: setup.intervals(|point| point.value),
         show: if metric.is_some() { count } else { |seconds| time(1e9 * seconds) },
         palette,
     };
-    let has_none = setup.cells.iter().any(|cell| cell.series == NONE);
     html! {
-        @if has_none {
+        @if setup.cells.iter().any(|cell| cell.series == NONE) {
             p class="note" {
                 code { (NONE) } " is libc under the preload library, which then replaces nothing: \
                  the difference to libc is the price of preloading."
             }
         }
-        @for chart in [ratios, figures] { @if !chart.rows.is_empty() {
-            (both(&chart))
-        } }
+        @for chart in [ratios, figures] { @if !chart.rows.is_empty() { (both(&chart)) } }
     }
 }
 
@@ -303,66 +279,5 @@ fn rest(run: &Recording, many: bool, palette: &Palette) -> Markup {
                 (tables)
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::page::group::sections;
-    use crate::page::sample::{crowd, point, program, read};
-
-    fn shown(results: &Results) -> String {
-        page(results, &sections(&results.runs), None).into_string()
-    }
-
-    #[test]
-    fn an_experiment_has_its_charts_and_its_table() {
-        let page = shown(&crowd());
-        let found = |part: &str| page.matches(part).count();
-        // A chart in two widths, waits and fairness with each of three numbers of vCPUs, a table.
-        assert_eq!(found("<figure>"), 1);
-        assert_eq!(found(r#"<figure class="small">"#), 6);
-        assert_eq!(found(r#"<table class="points">"#), 1);
-        assert!(!page.contains("<nav"), "one experiment needs no contents");
-    }
-
-    #[test]
-    fn without_overcommit_locks_are_beside_each_other() {
-        let page = shown(&read(&[point("hybrid", 2, 1e6), point("ticket", 2, 5e5)]));
-        assert!(page.contains("Throughput, 2 vCPUs (1x)"));
-        assert!(!page.contains("Throughput against overcommit"));
-    }
-
-    #[test]
-    fn each_number_of_busy_processes_has_a_chart_of_its_own() {
-        let line = |more: &str| {
-            let of = r#""of_best_peer":{"median":1.0,"low":0.9,"high":1.1}"#;
-            format!(r#"{{"kind":"summary","lock":"hybrid",{of}{more}}}"#)
-        };
-        let page = shown(&read(&[line(""), line(r#","beside":2"#)]));
-        let title = "Throughput over that of each point’s best peer";
-        for title in [format!("{title}<"), format!("{title}, beside 2 busy processes<")] {
-            assert!(page.contains(&title), "{title} is missing");
-        }
-    }
-
-    #[test]
-    fn a_program_is_compared_with_its_baseline() {
-        let page = shown(&read(&["libc", "none"].map(|lock| program(lock, 1.0, 1.0))));
-        for part in ["How many times better than libc", "Wall time", "the price of preloading"] {
-            assert!(page.contains(part), "{part} is missing");
-        }
-    }
-
-    #[test]
-    fn what_could_not_be_read_is_on_top() {
-        let mut results = read(&[point("hybrid", 2, 1.0)]);
-        assert!(!shown(&results).contains("class=\"missing\""));
-        results.read("b.jsonl", &b"nonsense"[..]);
-        let page = shown(&results);
-        let [missing, first] =
-            ["b.jsonl:1: not a record", "class=\"run\""].map(|part| page.find(part).unwrap());
-        assert!(missing < first);
     }
 }
