@@ -112,7 +112,7 @@ impl Added {
                 }
                 _ => Symptom::new(program, "not installed").advise(
                     true,
-                    format!("`cargo install --path {folder}` brings it, for {names}"),
+                    format!("`cargo install --locked --path {folder}` brings it, for {names}"),
                 ),
             }
         });
@@ -142,8 +142,8 @@ pub(crate) fn leave_verb(verb: &str) -> Result<()> {
 fn become_program(name: &str, program: &str, folder: &str) -> Result<()> {
     match Command::new(path(program)).args(std::env::args_os().skip(1)).exec() {
         error if error.kind() == ErrorKind::NotFound => bail!(
-            "{name} needs the program {program}: `cargo install --path {folder}` in the source \
-             tree of Overlock brings it"
+            "{name} needs the program {program}: `cargo install --locked --path {folder}` in the \
+             source tree of Overlock brings it"
         ),
         error => Err(error).with_context(|| format!("can't run {program}")),
     }

@@ -169,7 +169,7 @@ Worlds (what can run here, and why not: overlock doctor):
               e5-2699v3, e5-2620v4, opteron-48, four-sockets, or a file that
               overlock doctor --calibrate wrote
   tcg         a kernel on a bare machine that QEMU emulates; this world and the next two need
-              the program overlock-kernels (cargo install --path kernels/command)
+              the program overlock-kernels (cargo install --locked --path kernels/command)
   kvm-guest   the same kernel as a guest of KVM, that of a Linux which QEMU runs
   xen         the same kernel as a guest of Xen (PVH)
 
@@ -180,7 +180,7 @@ Experiments (any of them in any world that can run it; `--print` shows the file)
   wake-5us wake-50us wake-150us     vCPUs that take this long to run again after a halt
   s1 s2-kernbench s2-oltp s2-ebizzy s3 s4-36-cores s4-16-cores s4-micro s5
                                     five documents, whose published figures stand beside ours; they
-                                    need the program overlock-papers (cargo install --path papers)
+                                    need overlock-papers (cargo install --locked --path papers)
   FILE.toml                         your own; slices, pause windows and graces are set there
 
 Locks:
