@@ -19,8 +19,8 @@ void overlock_play(struct group *group, struct event *event, u32 policy, u32 cap
 {
 	struct spin spin = {
 		.at = event->at, .running = event->running, .halted = event->halted, .ahead = event->ahead,
-		.spinning = event->spinning, .in_user = event->in_user, .slots = event->slots, .pcpus = event->pcpus, .slot = event->slot,
-		.holder = event->holder, .all = below(event->slots),
+		.spinning = event->spinning, .in_user = event->in_user, .slots = event->slots, .pcpus = event->pcpus,
+		.slot = event->slot, .holder = event->holder, .all = below(event->slots),
 	};
 
 	switch (event->kind) {

@@ -141,6 +141,7 @@ impl Job {
             guest_vcpus: self.host.guest_vcpus,
             scheduler: self.host.scheduler,
             hidden_ipis: self.host.hidden_ipis,
+            halt_poll: span(self.host.halt_poll_ns),
             slice: span(self.host.slice_ns),
             critical: span(self.host.grace_ns),
             policy: &self.policy,

@@ -21,6 +21,10 @@ pub struct Host {
     /// their senders.
     #[serde(skip_serializing_if = "is_default")]
     pub hidden_ipis: bool,
+    /// For how long a simulated host polls at most for the end of a vCPU's halt, as KVM's parameter
+    /// of this name, which is 200,000; 0 means it does not.
+    #[serde(skip_serializing_if = "is_default")]
+    pub halt_poll_ns: u64,
     /// How long a vCPU keeps its pCPU while others wait, under our scheduler.
     pub slice_ns: u64,
     /// How much longer it may keep it inside a critical section; 0 means not at all.
@@ -45,6 +49,7 @@ impl Default for Host {
             guest_vcpus: 0,
             scheduler: HostScheduler::Overlock,
             hidden_ipis: false,
+            halt_poll_ns: 0,
             slice_ns: 1_000_000,
             grace_ns: 0,
             pause_window_ns: 50_000,

@@ -90,6 +90,8 @@ pub struct Config<'run> {
     pub scheduler: HostScheduler,
     /// Whether interrupts between vCPUs take no exit, in a simulation.
     pub hidden_ipis: bool,
+    /// For how long the host polls at most for the end of a halt, in a simulation.
+    pub halt_poll: Duration,
     /// When the stop flag is set, counted from the moment all vCPUs are ready.
     pub duration: Duration,
     /// How long after that vCPUs may take to return before they are ended by force.
@@ -139,6 +141,7 @@ impl Config<'_> {
             guest_vcpus: 0,
             scheduler: HostScheduler::Overlock,
             hidden_ipis: false,
+            halt_poll: Duration::ZERO,
             duration: Duration::from_secs(1),
             grace: Duration::from_secs(10),
             slice: Duration::from_millis(1),

@@ -24,6 +24,7 @@ use overlock_vcpu::host::Vcpu;
 use overlock_vcpu::host::sched::yield_to::Tally;
 use overlock_vcpu::host::sched::{Action, Event as Told};
 
+use self::halt_poll::Poll;
 use super::Error;
 use super::coherence::{LineId, Lines, Reached};
 use super::host_profile::{Background, HostProfile, Ns};
@@ -34,6 +35,7 @@ use overlock_results::{Rng, seed_of};
 
 mod background;
 pub(crate) mod calls;
+mod halt_poll;
 mod interrupts;
 mod pause;
 mod turn;
@@ -66,6 +68,7 @@ pub(crate) struct VcpuState {
     critical: bool,
     yield_wanted: bool,
     halted_at: Option<u64>,
+    poll: Poll,
     /// How often its pause window has doubled.
     window_doubled: u32,
     /// Interrupts that await delivery, and whether one is being delivered.
@@ -143,6 +146,10 @@ pub(crate) struct HostMachine<'run> {
     pub(crate) wake_ns: u64,
     /// Whether interrupts between vCPUs take no exit.
     pub(crate) hidden_ipis: bool,
+    /// For how long the host polls at most for the end of a halt.
+    halt_poll_ns: u64,
+    /// The vCPU that each pCPU had last, if the host polls.
+    last_on: Vec<u32>,
     pub(crate) accesses: u64,
     /// What the locks of the run share, which the machine only keeps.
     pub(crate) shared: &'run dyn Any,
@@ -224,6 +231,8 @@ impl<'run> HostMachine<'run> {
             waits: config.paravirtual,
             wake_ns: config.wake_ns.unwrap_or_else(|| host.wake_ns()),
             hidden_ipis: config.hidden_ipis,
+            halt_poll_ns: ns(config.halt_poll),
+            last_on: vec![u32::MAX; config.pcpus as usize],
             accesses: 0,
             shared,
             pm_timer,

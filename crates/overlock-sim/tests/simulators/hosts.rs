@@ -90,6 +90,20 @@ fn modes_and_interrupts_reach_the_policy() {
     assert!(codes(&asks, "none", false)("directed:named") > 0);
 }
 
+/// A host polls for the end of a halt only while nobody else wants the pCPU.
+#[test]
+fn halt_polling_helps_where_pcpus_are_idle_and_changes_nothing_else() {
+    let load = Profile { think_ns: 20_000, section_ns: 3_000, ..Profile::named("micro").unwrap() };
+    let ran = |pcpus, poll_us| {
+        let halt_poll = Duration::from_micros(poll_us);
+        let config = Config { halt_poll, ..millis(20, 8, pcpus) };
+        setup("e5-2620v4", 1).run(&config, &load, "queued").unwrap().0
+    };
+    let [without, with] = [0, 200].map(|us| ran(8, us));
+    assert!(with.ops_per_s > 1.02 * without.ops_per_s, "{with:?} {without:?}");
+    assert_eq!(text(&ran(1, 0)), text(&ran(1, 200)));
+}
+
 /// A user who cancels a run does not wait for the whole grace.
 #[test]
 fn a_cancelled_run_whose_program_does_not_return_is_given_up() {

@@ -85,3 +85,31 @@ pub(crate) fn now() -> impl Strategy<Value = Nanos> {
         1 => any::<u64>().prop_map(Nanos),
     ]
 }
+
+pub(crate) const fn halted(vcpu: Vcpu) -> Event {
+    Event::Halted { vcpu }
+}
+
+pub(crate) const fn timer(pcpu: Pcpu) -> Event {
+    Event::Timer { pcpu }
+}
+
+pub(crate) const fn preempted(vcpu: Vcpu) -> Event {
+    Event::Preempted { vcpu }
+}
+
+pub(crate) const fn yielded(vcpu: Vcpu) -> Event {
+    Event::Yielded { vcpu }
+}
+
+pub(crate) const fn spins(vcpu: Vcpu) -> Event {
+    Event::LongSpin { spin: Spin::reported(vcpu) }
+}
+
+pub(crate) const fn idle(pcpu: Pcpu) -> Option<Action> {
+    Some(Action::Idle { pcpu })
+}
+
+pub(crate) const fn preempts(vcpu: Vcpu, pcpu: Pcpu) -> Option<Action> {
+    Some(Action::Preempt { vcpu, pcpu })
+}

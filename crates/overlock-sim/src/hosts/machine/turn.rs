@@ -34,6 +34,13 @@ impl HostMachine<'_> {
     /// Passes an event to the scheduler, and carries out the actions it returns.
     pub(super) fn tell(&mut self, event: Told) {
         let alone = self.scheduler.queued() == 0;
+        let woken = match event {
+            Told::Kicked { target: Vcpu(woken), .. } | Told::Ipi { to: Vcpu(woken), .. } => {
+                Some(woken)
+            }
+            _ => None,
+        };
+        let polls = woken.and_then(|woken| self.polls(woken));
         let mut actions = std::mem::take(&mut self.actions);
         self.scheduler.on(self.core.now, event, &mut actions);
         let spinner = matches!(event, Told::LongSpin { .. }).then(|| event.owner()).flatten();
@@ -43,12 +50,13 @@ impl HostMachine<'_> {
         {
             self.take_off(vcpu);
         }
-        let after = match event {
-            // A woken vCPU gets an idle pCPU, or at first replaces no other vCPU.
-            Told::Kicked { target: Vcpu(woken), .. } | Told::Ipi { to: Vcpu(woken), .. } => {
-                self.falls_asleep_ns(woken).unwrap_or(self.costs.wake)
+        let after = match woken {
+            None => self.costs.switch + attempt,
+            Some(_) if polls.is_some_and(|own| self.scheduler.owner(own) == woken) => {
+                self.costs.call / 2
             }
-            _ => self.costs.switch + attempt,
+            // A woken vCPU gets an idle pCPU, or at first replaces no other vCPU.
+            Some(woken) => self.falls_asleep_ns(woken).unwrap_or(self.costs.wake),
         };
         self.carry_out(actions, after);
         if alone && self.scheduler.queued() > 0 {
@@ -64,6 +72,12 @@ impl HostMachine<'_> {
         let asleep = self.costs.switch.saturating_sub(back) / 2;
         let since = self.core.now - self.vcpus[vcpu as usize].halted_at?;
         (since < asleep).then_some(asleep + back)
+    }
+
+    /// The pCPU on which `vcpu`, which has halted, still polls.
+    fn polls(&self, vcpu: u32) -> Option<u32> {
+        let own = self.vcpus[vcpu as usize].poll.goes_on(self.core.now)?;
+        (self.last_on[own as usize] == vcpu).then_some(own)
     }
 
     /// Carries out what the scheduler asks for. A vCPU runs `after` a delay where another was.
@@ -171,6 +185,8 @@ impl HostMachine<'_> {
             let after = self.lines.varied(after, &mut self.rng);
             let state = &mut self.vcpus[vcpu as usize];
             (state.pcpu, state.slice_over, state.window_doubled) = (Some(pcpu), None, 0);
+            state.poll.ends(self.core.now + after, self.halt_poll_ns);
+            self.last_on[pcpu as usize] = vcpu;
             state.enters_at = self.core.now + after;
             state.at = state.enters_at + std::mem::take(&mut state.debt);
             self.plan(vcpu);
@@ -281,7 +297,7 @@ impl HostMachine<'_> {
     /// Kicks `vcpu`, or wakes it at its deadline. Returns what waking its thread costs the kicker.
     pub(crate) fn kick(&mut self, vcpu: u32, by: Option<u32>) -> u64 {
         let halted = self.standing(vcpu) == Standing::Halted;
-        let sleeps = halted && self.falls_asleep_ns(vcpu).is_none();
+        let sleeps = halted && self.falls_asleep_ns(vcpu).is_none() && self.polls(vcpu).is_none();
         self.tell(Told::Kicked { target: Vcpu(vcpu), by: by.map(Vcpu) });
         let runs = matches!(self.standing(vcpu), Standing::Running(_));
         if sleeps && runs { self.costs.kick } else { 0 }
@@ -299,7 +315,11 @@ impl HostMachine<'_> {
         }
         let halt = state.accounts.halts;
         state.halted_at = Some(now);
+        let own = state.pcpu;
         self.tell(Told::Halted { vcpu: Vcpu(vcpu) });
+        if self.standing(vcpu) == Standing::Halted {
+            self.vcpus[vcpu as usize].poll.begins(now, own);
+        }
         // If a kick has come before, what is left is the way back.
         let state = &mut self.vcpus[vcpu as usize];
         state.at += if state.pcpu.is_some() { self.costs.call / 2 } else { 0 };
