@@ -75,17 +75,13 @@ fn costs(lab: &dyn World) -> Result<Costs> {
     let two =
         cpus.next().zip(cpus.next()).context("there is only one CPU, and two are measured")?;
     let word = AtomicU32::new(0);
-    let adds = || {
-        word.fetch_add(1, Relaxed);
-    };
+    let adds = || _ = word.fetch_add(1, Relaxed);
     let lone_rmw = per_turn(adds);
     let [pause, clock, rmw, full] = beside_a_spinner(two, || {
+        let reads = || _ = black_box(ticks());
         let fences = || {
             word.store(1, Relaxed);
             fence(SeqCst);
-        };
-        let reads = || {
-            black_box(ticks());
         };
         [per_turn(spin_loop), per_turn(reads), per_turn(adds), per_turn(fences)]
     })?;

@@ -28,14 +28,6 @@
 //! A fair release ([`RawFairLock`](crate::RawFairLock)) reserves the lock for the queue head; or, if
 //! there is no queue, for waiters that have halted outside, if it has woken one.
 //!
-//! A head that has spun in vain halts. Newcomers still pass it, and are counted, unless it has
-//! disabled stealing.
-//!
-//! If the lock is free and reserved for a head that does not come, because its thread has been
-//! stopped, another waiter takes the lock after some milliseconds
-//! ([`Costs::reserved_ns`](crate::platform::Costs)). From then on the head is passed freely, until
-//! it is back.
-//!
 //! # Departures from S4 and Linux's `pv_hybrid_queued_unfair_trylock`
 //!
 //! * There the head disables stealing at once and for as long as it spins, so the lock is unfair
@@ -52,8 +44,10 @@
 //! # Limits
 //!
 //! A head that disables stealing and then loses its CPU keeps a free lock to itself for some
-//! milliseconds. So does a waiter that a fair release has woken. It is passed by who waits for that
-//! long: not by attempts, however many, nor by waits whose deadlines are shorter.
+//! milliseconds ([`Costs::reserved_ns`](crate::platform::Costs)). So does a waiter that a fair
+//! release has woken. It is passed by who waits for that long: not by attempts, however many, nor
+//! by waits whose deadlines are shorter. From then on it is passed freely, until it is back: others
+//! pay for a waiter that was stopped once, and not once for each acquisition.
 //!
 //! [`MAX_BYPASS`]: super::queue::QueueLock::MAX_BYPASS
 //!

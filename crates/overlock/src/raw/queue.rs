@@ -138,8 +138,7 @@
 //! * A holder does not wait for the successor's link (Linux: `smp_cond_load_relaxed(&node->next,
 //!   (VAL))`). If the successor lost its CPU between its tail CAS and its link, the wait would
 //!   extend the critical section until it is back (Q4).
-//! * A waiter can give up: it marks its node, and a promoter skips it (Q4, F20), unless the waiter
-//!   comes again first. One CAS of the node's state decides between the two.
+//! * A waiter can give up (Q4, F20).
 //! * There is no pending waiter before the queue.
 //!
 //! # Sources

@@ -81,7 +81,7 @@ impl TorturedMachine {
         let keeps_coming = |&other: &usize| self.script.is_some_and(|of| of.keeps_coming(other));
         let mut others = (0..self.cpus.len()).filter(|&other| other != cpu).filter(keeps_coming);
         let get_through = others.clone().any(|other| has_finished(&self.cpus[other]));
-        let is_late = |other: &CpuState| !has_finished(other) && !(get_through && may_sleep(other));
+        let is_late = |other: &CpuState| !(has_finished(other) || get_through && may_sleep(other));
         if let Some(late) = others.find(|&other| is_late(&self.cpus[other])).filter(|_| !holds) {
             let text = format!("cpu {late} has not got through while cpu {cpu} was stopped");
             self.fail(Some(0), Oracle::Progress, text);

@@ -8,9 +8,7 @@
 //!   found GONE: no predecessor, head      found 0:  leave, and leave the node behind
 //! ```
 //!
-//! In a textbook MCS queue a CPU that leaves waits until its successor has linked itself. If the
-//! successor has lost its CPU between the two instructions, the whole lock waits for it. Here one
-//! of the two swaps finds what the other left, and neither CPU waits (Q4).
+//! One of the two swaps finds what the other left, and neither CPU waits (Q4).
 
 use core::marker::PhantomData;
 use core::ptr;

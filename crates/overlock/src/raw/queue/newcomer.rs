@@ -5,8 +5,7 @@
 //! clears the mark and wakes one such waiter, which spins again. So as long as nobody waits for
 //! long, the lock is a test-and-set lock: no waiter is next by right, and none that sleeps is
 //! waited for. A waiter that has waited for [`Costs::outside_wakes`] joins the queue when it is
-//! next
-//! awake.
+//! next awake.
 //!
 //! # The mark
 //!
@@ -55,15 +54,7 @@
 //! lock may be gone afterwards, and it reserves only if there was one to wake. The woken waiter
 //! takes the lock, or halts again with the mark, or leaves and takes the reservation away.
 //!
-//! # A reservation in vain
-//!
-//! No release ends a wait for a lock that is free, but reserved. So a waiter that halts meanwhile
-//! wakes up by itself, and passes a head that has not come for some milliseconds
-//! ([`Costs::reserved_ns`]). From then on the head is passed freely, until it is back: others pay
-//! for a waiter that was stopped once, and not once for each acquisition.
-//!
 //! [`Costs::outside_wakes`]: crate::platform::Costs::outside_wakes
-//! [`Costs::reserved_ns`]: crate::platform::Costs::reserved_ns
 
 use core::ptr;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
