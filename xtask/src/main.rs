@@ -53,7 +53,8 @@ cargo xtask COMMAND
            preload library's suites, and six hours of torture for all that can be tortured;
            [--for TIME] torture them for TIME instead, in all
   weak     check weak memory: miri, the orderings in aarch64 code, and suites under qemu-user;
-           as far as this machine has the tools, with a list of what it skipped
+           as far as this machine has the tools, with a list of what it skipped; [--install] adds
+           the target that the toolchain lacks
   help     print this text
 
 Exit codes: 0 fine, 1 a check failed, 2 could not run.";
@@ -84,7 +85,8 @@ fn main() -> ExitCode {
         ["tidy"] => tidy(),
         ["verify"] => verify("6h"),
         ["verify", "--for", time] => verify(time),
-        ["weak"] => weak::check(),
+        ["weak"] => weak::check(false),
+        ["weak", "--install"] => weak::check(true),
         ["help" | "--help" | "-h"] => {
             println!("{HELP}");
             Ok(true)

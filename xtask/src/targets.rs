@@ -107,7 +107,7 @@ fn has_target(name: &str) -> bool {
 }
 
 /// Whether the toolchain has a target, now at the latest.
-fn is_there(target: &str, may_install: bool) -> bool {
+pub(crate) fn is_there(target: &str, may_install: bool) -> bool {
     let add = || {
         let added = Command::new("rustup").args(["target", "add", target]).output();
         added.is_ok_and(|added| added.status.success())
