@@ -191,36 +191,57 @@ mod tests {
     const SLOW: &[f64] = &[90.0, 91.0, 90.0, 91.0, 90.0, 91.0];
     const EVEN: &[u64] = &[50, 50];
 
+    /// Each with its locks, the chosen one, whether it is a verdict, and what is said of it.
     #[test]
-    fn among_equals_the_lock_that_cannot_starve_comes_first() {
-        for names in [["std", "hybrid"], ["hybrid", "std"]] {
-            let locks = [(names[0], FAST, 1.0, EVEN), (names[1], LIKE, 1.0, EVEN)];
+    fn a_lock_is_chosen_by_its_score_and_among_equals_by_what_it_guarantees() {
+        let faster = FAST.iter().map(|ops| ops * 1.01).collect::<Vec<_>>();
+        let fairly = |names: [&'static str; 3]| names.map(|name| (name, FAST, 1.0, EVEN));
+        let of = |one: &'static str, rounds, stall, ops| (one, rounds, stall, ops);
+        let (std, slow) = (of("std", FAST, 1.0, EVEN), of("pthread", SLOW, 1.0, EVEN));
+        let can_starve = "ties with std, but can't starve";
+        for (locks, lock, is_verdict, part) in [
+            (vec![std, of("hybrid", LIKE, 1.0, EVEN)], "hybrid", true, can_starve),
+            (
+                vec![of("hybrid", FAST, 1.0, EVEN), of("std", LIKE, 1.0, EVEN)],
+                "hybrid",
+                true,
+                can_starve,
+            ),
+            (
+                fairly(["hybrid", "queued", "std"]).to_vec(),
+                "hybrid",
+                true,
+                "; of these std can starve a thread.",
+            ),
+            (fairly(["hybrid", "parking-lot", "ticket"]).to_vec(), "hybrid", true, "It ties with"),
+            (vec![std, slow], "std", true, "Recommendation: use std"),
+            // A long stall costs more than a tenth of the throughput.
+            (vec![of("std", FAST, 30.0, EVEN), slow], "pthread", true, "std is faster ("),
+            (
+                vec![of("std", &faster, 40.0, EVEN), of("pthread", FAST, 0.8, EVEN)],
+                "pthread",
+                true,
+                "",
+            ),
+            // Unfairness counts, and starvation is out.
+            (vec![of("std", FAST, 1.0, &[80, 20]), slow], "pthread", true, ""),
+            (vec![of("std", &[1e9; 6], 60.0, EVEN), slow], "pthread", true, "std is faster ("),
+            // Three rounds carry no verdict.
+            (
+                vec![of("std", &FAST[..3], 1.0, EVEN), of("hybrid", &SLOW[..3], 1.0, EVEN)],
+                "std",
+                false,
+                "No verdict (3 rounds",
+            ),
+        ] {
             let advice = advise(&results(&locks));
-            assert_eq!((&*advice.lock, advice.verdict), ("hybrid", true), "{advice:?}");
-            assert!(advice.sentence.contains("ties with std, but can't starve"), "{advice:?}");
+            assert_eq!((&*advice.lock, advice.verdict), (lock, is_verdict), "{advice:?}");
+            assert!(advice.sentence.contains(part), "{part}: {advice:?}");
+            assert_eq!(advice.sentence.contains("Recommendation"), is_verdict, "{advice:?}");
+            if part == "It ties with" {
+                assert!(!advice.sentence.contains("starve"), "{advice:?}");
+            }
         }
-    }
-
-    #[test]
-    fn only_a_lock_that_can_starve_a_thread_is_said_to() {
-        let alike = |names: [&'static str; 3]| {
-            let locks = names.map(|name| (name, FAST, 1.0, EVEN));
-            advise(&results(&locks[..])).sentence
-        };
-        let none = alike(["hybrid", "parking-lot", "ticket"]);
-        assert!(none.contains("It ties with") && !none.contains("starve"), "{none}");
-        let one = alike(["hybrid", "queued", "std"]);
-        assert!(one.contains("; of these std can starve a thread."), "{one}");
-    }
-
-    #[test]
-    fn a_long_stall_costs_more_than_a_tenth_of_the_throughput() {
-        let short = [("std", FAST, 30.0, EVEN), ("pthread", SLOW, 1.0, EVEN)];
-        let advice = advise(&results(&short));
-        assert_eq!((&*advice.lock, advice.verdict), ("pthread", true));
-        assert!(advice.sentence.contains("std is faster ("), "{advice:?}");
-        let alike = [("std", FAST, 1.0, EVEN), ("pthread", SLOW, 1.0, EVEN)];
-        assert_eq!(advise(&results(&alike)).lock, "std");
     }
 
     #[test]
@@ -244,31 +265,5 @@ mod tests {
         {
             assert!(sentence.contains(part), "{part}: {sentence}");
         }
-    }
-
-    #[test]
-    fn a_lock_that_stalls_fifty_times_as_long_loses_though_faster() {
-        let faster = FAST.iter().map(|ops| ops * 1.01).collect::<Vec<_>>();
-        let locks = [("std", &faster[..], 40.0, EVEN), ("pthread", FAST, 0.8, EVEN)];
-        let advice = advise(&results(&locks));
-        assert_eq!((&*advice.lock, advice.verdict), ("pthread", true), "{advice:?}");
-    }
-
-    #[test]
-    fn unfairness_counts_and_starvation_is_out() {
-        let unfair = [("std", FAST, 1.0, &[80, 20][..]), ("pthread", SLOW, 1.0, EVEN)];
-        assert_eq!(advise(&results(&unfair)).lock, "pthread");
-        let starved = [("std", &[1e9; 6][..], 60.0, EVEN), ("pthread", SLOW, 1.0, EVEN)];
-        let advice = advise(&results(&starved));
-        assert_eq!(advice.lock, "pthread");
-        assert!(advice.sentence.contains("std is faster ("), "{advice:?}");
-    }
-
-    #[test]
-    fn three_rounds_carry_no_verdict() {
-        let few = [("std", &FAST[..3], 1.0, EVEN), ("hybrid", &SLOW[..3], 1.0, EVEN)];
-        let advice = advise(&results(&few));
-        assert!(!advice.verdict && advice.sentence.starts_with("No verdict (3 rounds"));
-        assert!(!advice.sentence.contains("Recommendation"), "{advice:?}");
     }
 }

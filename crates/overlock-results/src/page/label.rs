@@ -86,30 +86,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_keep_their_distance_and_their_place() {
-        assert_eq!(apart(&[50.0, 10.0], 12.0, 0.0, 100.0), [50.0, 10.0]);
-        assert_eq!(apart(&[50.0, 51.0, 49.0], 12.0, 0.0, 100.0), [61.0, 73.0, 49.0]);
-        assert_eq!(apart(&[99.0, 98.0], 12.0, 0.0, 100.0), [100.0, 88.0]);
-    }
-
-    #[test]
-    fn of_labels_that_touch_the_first_is_kept() {
-        let labels = [(0.0, "10"), (100.0, "longest"), (60.0, "99 %"), (30.0, "50 %")];
-        let kept = spaced(labels.map(|(at, text)| (at, text.to_owned())));
-        let texts: Vec<&str> = kept.iter().map(|(_, text)| text.as_str()).collect();
-        assert_eq!(texts, ["10", "longest", "50 %"]);
-    }
-
-    #[test]
-    fn long_text_is_cut_or_broken() {
-        assert_eq!(cut("hybrid", 100.0), "hybrid");
-        assert_eq!(cut("native-test-and-set, pv-hint", 100.0), "native-test…");
-        assert_eq!(cut("Überlänge", 36.0), "Über…");
-        assert_eq!(lines("over libc, by rounds", 80.0), ["over libc,", "by rounds"]);
-        assert_eq!(lines("", 80.0), [""; 0]);
-    }
-
-    #[test]
     fn numbers_lose_zeros_and_zero_its_unit() {
         for (text, short) in [("2.00 M", "2 M"), ("1.50", "1.5"), ("0 ns", "0"), ("200 k", "200 k")]
         {

@@ -111,36 +111,3 @@ impl Chart for Intervals<'_> {
         (bottom + 24.0, drawn)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::page::sample::{only, point, read};
-    use crate::units::three;
-
-    #[test]
-    fn a_band_goes_from_low_to_high() {
-        let palette = Palette::of(&[]);
-        let of = Interval { median: 1.0, low: 0.5, high: 2.0 };
-        let [title, unit] = ["ratios", "above 1 is better"].map(str::to_owned);
-        let rows = vec![("hybrid", of, None)];
-        let chart = Intervals { title, unit, ratios: true, rows, show: three, palette: &palette };
-        assert!(chart.caption().description.ends_with("hybrid: 1.00 (0.500 to 2.00)."));
-        let drawn = chart.draw(728.0).1.into_string();
-        // 0 to 2 are 70 to 650, and 1 is the base.
-        for part in ["M215 37H650", r#"class="reference" d="M360 24V50""#] {
-            assert!(drawn.contains(part), "{part} is not in {drawn}");
-        }
-    }
-
-    #[test]
-    fn shares_go_from_the_least_to_the_most_and_one_vcpu_is_fair() {
-        let results = read(&[point("hybrid", 1, 1.0), point("hybrid", 2, 1.0)]);
-        let section = only(&results);
-        let palette = Palette::of(&[]);
-        let chart = fairness(&section.setups[0], 2, &palette).unwrap();
-        let told = chart.caption().description;
-        assert!(told.contains("hybrid: Jain 0.50, 0.50 to 1.50"), "{told}");
-        assert!(fairness(&section.setups[0], 1, &palette).is_none());
-    }
-}

@@ -6,17 +6,13 @@ use crate::page::read::Results;
 /// Names that are longer than any chart has room for.
 pub(crate) const LONG: &str = "sequential-test-and-set-that-nobody-calls-by-this-name";
 
+#[path = "../../tests/support/records.rs"]
+#[allow(dead_code, reason = "the tests of pages use more of it")]
+mod records;
+
 /// Returns a row of the laboratory: `lock` has this throughput with `cpus` vCPUs on two pCPUs.
 pub(crate) fn point(lock: &str, cpus: u32, ops: f64) -> String {
-    let (low, high) = (0.9 * ops, 1.1 * ops);
-    format!(
-        r#"{{"kind":"point","world":"kvm","workload":"micro","lock":"{lock}","policy":"none",
-        "cpus":{cpus},"pcpus":2,"cs_ns":1000,"ncs_ns":0,"seconds":0.5,"samples":[{{}},{{}},{{}}],
-        "interval_coverage":0.75,"jain":0.5,"ops_per_s":{{"median":{ops},"low":{low},"high":{high}}},
-        "ops_per_cpu":{{"min":50,"avg":100.0,"max":150}},"cpu_s_per_s":1.75,
-        "wait_ns":{{"p50":100,"p99":2000,"p999":30000,"max":400000}},"longest_stall_ns":500000}}"#
-    )
-    .replace('\n', "")
+    records::point(lock, cpus.into(), ops).to_string()
 }
 
 pub(crate) fn read(rows: &[String]) -> Results {

@@ -388,15 +388,6 @@ mod tests {
     }
 
     #[test]
-    fn the_losses_of_a_holder_are_reported() {
-        let timeline = timeline();
-        let lanes = Lanes::of(&timeline);
-        assert_eq!(lanes.shares(0), Shares { held: 0.5, off: 0.2 });
-        let sentence = "The lock was held for at most 50.0 % of the time, 20.0 % by a vCPU without";
-        assert!(lanes.sentence().starts_with(sentence), "{}", lanes.sentence());
-    }
-
-    #[test]
     fn nothing_is_drawn_beyond_the_ends() {
         let timeline = timeline();
         let picture = Lanes::of(&timeline).zoomable("t").into_string();

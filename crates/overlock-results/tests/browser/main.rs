@@ -40,7 +40,8 @@ impl Browser {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let mut all = std::env::split_paths(&path).flat_map(|of| names.map(|name| of.join(name)));
         let Some(program) = all.find(|program| program.is_file()) else {
-            writeln!(std::io::stderr(), "skipped: no chromium here to look at pages").unwrap();
+            let told = "skipped: no chromium here to look at pages";
+            writeln!(std::io::stderr(), "{told}").expect("stderr takes a line");
             return None;
         };
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
