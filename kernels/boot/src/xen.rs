@@ -1,4 +1,4 @@
-//! A guest of Xen that has virtual hardware (PVH): hypercalls, the pages shared with it, and events.
+//! A guest of Xen with virtual hardware (PVH): hypercalls, the pages shared with it, and events.
 //! It starts as the bare machine does.
 //!
 //! Sources: Xen's public headers, 4.17 (MIT licence): xen.h, sched.h, vcpu.h, event_channel.h,

@@ -1,4 +1,4 @@
-//! The command `overlock` with three more worlds, each of which boots a kernel with the locks in it.
+//! The command `overlock` with three more worlds, which boot a kernel with the locks in it.
 
 use overlock_cli::Added;
 use overlock_kernels::Image;

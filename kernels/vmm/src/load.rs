@@ -1,4 +1,4 @@
-//! The kernel in the machine's memory, and what it is told: by PVH, which enters in 32-bit protected
+//! The kernel in the machine's memory, and how it starts: by PVH, which enters in 32-bit protected
 //! mode without paging.
 //!
 //! Source: Xen's public headers (`hvm_start_info`).

@@ -1,4 +1,4 @@
-//! The way from the bare machine's start to a guest of Xen, with page tables, interrupts and an APIC
+//! The way from a bare machine's start to a guest of Xen, with page tables, interrupts and an APIC
 //! of its own. Events come as interrupts, by a vector for each vCPU.
 
 use core::arch::x86_64::__cpuid;
