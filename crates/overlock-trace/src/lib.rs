@@ -12,8 +12,8 @@ mod verdicts;
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub use {
-    exports::{Hold, Stint, Window, folded},
+    exports::folded,
     names::{Class, Kind},
-    sources::{Closing, Files, LIBRARY, Needs, Opened, Seen, Session, Start, Wanted},
+    sources::{Files, LIBRARY, Needs, Opened, Seen, Session, Start, Wanted},
     verdicts::{Cure, Facts, Finding, Findings, Loop, NOTICEABLE, Stack, Verdict, share},
 };

@@ -1,7 +1,9 @@
 //! The command line of `trace`.
 
 use crate::flags::{time, whole};
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use overlock_trace::Wanted;
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -28,7 +30,7 @@ pub(crate) struct TraceArgs {
     pub(crate) length: Option<Duration>,
 
     /// Where the knowledge comes from
-    #[arg(long, value_enum, default_value_t = Wanted::Auto)]
+    #[arg(long, default_value = "auto", value_parser = sources())]
     pub(crate) source: Wanted,
 
     /// Show this many locks and loops
@@ -58,29 +60,32 @@ pub(crate) struct TraceArgs {
     pub(crate) command: Vec<OsString>,
 }
 
-/// A source of knowledge about threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Wanted {
-    /// Tracepoints if they are allowed, else a preloaded library if it can be, else looks
-    Auto,
-    /// Every wait and switch, by the kernel's tracepoints: needs root or CAP_PERFMON
-    Tracepoints,
-    /// Every wait in the C library's calls, by a preloaded library: needs no rights, but a
-    /// dynamically linked program that it starts itself
-    Preload,
-    /// A look at all threads many times a second: needs no rights over own programs
-    Looks,
-}
+/// The sources of knowledge about threads.
+const SOURCES: [(Wanted, &str, &str); 4] = [
+    (Wanted::Auto, "auto", "Tracepoints if they are allowed, else a preloaded library, else looks"),
+    (
+        Wanted::Tracepoints,
+        "tracepoints",
+        "Every wait and switch, by the kernel's tracepoints: needs root or CAP_PERFMON",
+    ),
+    (
+        Wanted::Preload,
+        "preload",
+        "Every wait in the C library's calls, by a preloaded library: needs no rights, but a \
+         dynamically linked program that it starts itself",
+    ),
+    (
+        Wanted::Looks,
+        "looks",
+        "A look at all threads many times a second: needs no rights over own programs",
+    ),
+];
 
-impl From<Wanted> for overlock_trace::Wanted {
-    fn from(wanted: Wanted) -> Self {
-        match wanted {
-            Wanted::Auto => Self::Auto,
-            Wanted::Tracepoints => Self::Tracepoints,
-            Wanted::Preload => Self::Preload,
-            Wanted::Looks => Self::Looks,
-        }
-    }
+fn sources() -> impl TypedValueParser<Value = Wanted> {
+    let names = SOURCES.map(|(_, name, help)| PossibleValue::new(name).help(help));
+    PossibleValuesParser::new(names).map(|name| {
+        SOURCES.iter().find(|(_, known, _)| *known == name).map_or(Wanted::Auto, |one| one.0)
+    })
 }
 
 const EXAMPLES: &str = "\

@@ -59,6 +59,12 @@ struct Worst {
     finding: Option<Finding>,
 }
 
+impl Worst {
+    fn is(&self, kind: Kind) -> bool {
+        self.finding.as_ref().is_some_and(|one| one.kind == kind)
+    }
+}
+
 fn worst(found: &Findings, finding: Option<Finding>) -> Worst {
     let total = found.report.time.total();
     let (what, place, ns) = match &finding {
@@ -94,8 +100,7 @@ pub(super) fn diagnosis(found: &Findings) -> String {
             .into();
     }
     let of = |state| percent(share(time.of(state), time.total()));
-    let waited = percent(verdict.lock_share);
-    let holder = &verdict.holder;
+    let (waited, holder) = (percent(verdict.lock_share), &verdict.holder);
     let lock = worst_of(found, Class::Lock);
     let state = match verdict.cure {
         Cure::NothingToDo => {
@@ -219,7 +224,7 @@ pub(super) fn diagnosis(found: &Findings) -> String {
                     open.share,
                     open.place,
                     open.what,
-                    if is_java(&open) { "the code that parks" } else { "who ends that" }
+                    if open.is(Kind::Park) { "the code that parks" } else { "who ends that" }
                 );
             }
             _ if verdict.lock_share < NOTICED => {
@@ -232,16 +237,10 @@ pub(super) fn diagnosis(found: &Findings) -> String {
                     unknown.share
                 );
             }
-            Gap::Missed | Gap::ByLooks | Gap::Unknown => State::Unknown,
+            _ => State::Unknown,
         },
         Cure::GiveProcessors => State::Preempted,
-        Cure::ReleaseFirst => State::Unknown,
-        Cure::UnlockFirst
-        | Cure::TakeInOrder
-        | Cure::LeaveRuntime
-        | Cure::ShortenSection
-        | Cure::DontSleepInside
-        | Cure::WakeSooner => holder.largest(),
+        _ => holder.largest(),
     };
     let meanwhile = during(found, state);
     let part = percent(share(holder.of(state), holder.total()));
@@ -279,8 +278,8 @@ pub(super) fn advice(found: &Findings) -> String {
         Cure::DontSleepInside => {
             let inside = lock.finding.as_ref().and_then(|one| one.slept_in.first());
             let inside = inside.map(|(what, _)| format!(" ({what})")).unwrap_or_default();
-            let is_semaphore = lock.finding.as_ref().is_some_and(|one| one.kind == Kind::Semaphore);
-            let more = if is_semaphore { ", or let more threads in at once" } else { "" };
+            let more =
+                if lock.is(Kind::Semaphore) { ", or let more threads in at once" } else { "" };
             format!(
                 "The holders of {place} sleep inside the section{inside}: move that out of it{more}."
             )
@@ -296,11 +295,9 @@ pub(super) fn advice(found: &Findings) -> String {
              often, split it, or use one whose waiters stay awake for a moment{}",
             try_compare(found)
         ),
-        Cure::WakeOne => {
-            "Wake one thread for each task (pthread_cond_signal, notify_one) instead of \
-                          all of them."
-                .into()
-        }
+        Cure::WakeOne => "Wake one thread for each task (pthread_cond_signal, notify_one) instead \
+                          of all of them."
+            .into(),
         Cure::UnlockFirst => format!(
             "Threads are woken at {place} while the mutex is held that they need to go on: unlock it \
              before you signal, or do less between the two."
@@ -329,7 +326,7 @@ pub(super) fn advice(found: &Findings) -> String {
         Cure::StopPolling => "If they wait for another thread, a lock, a condition variable or a \
                               futex tells at once; a sleep tells late and costs processor time."
             .into(),
-        Cure::LookCloser => closer(found),
+        Cure::LookCloser => closer(found).into(),
     }
 }
 
@@ -412,23 +409,22 @@ fn try_compare(found: &Findings) -> &'static str {
 }
 
 fn quota(found: &Findings) -> String {
-    let threads = found.report.threads;
     let quota = found.facts.quota.map(|cpus| format!(" ({} CPUs)", units::three(cpus)));
     format!(
         "Raise the quota of the program's group{}, or start no more threads than it pays for; there \
-         were {threads} (GOMAXPROCS, OMP_NUM_THREADS, -XX:ActiveProcessorCount). No lock helps while \
+         were {} (GOMAXPROCS, OMP_NUM_THREADS, -XX:ActiveProcessorCount). No lock helps while \
          the whole group is stopped.",
-        quota.unwrap_or_default()
+        quota.unwrap_or_default(),
+        found.report.threads
     )
 }
 
 fn runtime(lock: &Worst) -> String {
     match lock.finding.as_ref().map(|one| one.kind) {
-        Some(Kind::Gil) => {
-            "One thread at a time runs Python code. Use processes, do the work in code \
-                            that releases the GIL, or a build without it; no lock can be exchanged."
-                .into()
-        }
+        Some(Kind::Gil) => "One thread at a time runs Python code. Use processes, do the work in \
+                            code that releases the GIL, or a build without it; no lock can be \
+                            exchanged."
+            .into(),
         Some(Kind::Gvl) => {
             "One thread at a time runs Ruby code. Use processes or Ractors, or fewer \
                             threads; no lock can be exchanged."
@@ -466,7 +462,7 @@ fn idle(found: &Findings) -> String {
         );
     }
     let work = worst_of(found, Class::Work);
-    if work.finding.is_some_and(|one| one.kind == Kind::Barrier) {
+    if work.is(Kind::Barrier) {
         return "The threads of a team wait for its slowest one: give them parts of the same length, \
                 or more and smaller ones (OpenMP's schedule(dynamic)), or start fewer threads."
             .into();
@@ -476,19 +472,15 @@ fn idle(found: &Findings) -> String {
         .into()
 }
 
-fn is_java(worst: &Worst) -> bool {
-    worst.finding.as_ref().is_some_and(|one| one.kind == Kind::Park)
-}
-
 /// Says how to see more.
-fn closer(found: &Findings) -> String {
-    let told = match Gap::of(found) {
+fn closer(found: &Findings) -> &'static str {
+    match Gap::of(found) {
         Gap::Secret => "Run this as root, or as the program's user.",
         Gap::Unseen => {
             "A thread is first seen when it gets or loses a processor: watch for longer, if the \
              program runs for longer."
         }
-        Gap::Open if is_java(&worst(found, found.open().cloned())) => {
+        Gap::Open if worst(found, found.open().cloned()).is(Kind::Park) => {
             "Java tells which: jstack PID, or async-profiler's profile of locks."
         }
         Gap::Open => "Run this as root, which tells who wakes whom.",
@@ -505,6 +497,5 @@ fn closer(found: &Findings) -> String {
              more."
         }
         Gap::Unknown => "Watch for longer, or give the program debug information.",
-    };
-    told.into()
+    }
 }

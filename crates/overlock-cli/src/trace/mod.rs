@@ -60,7 +60,7 @@ fn trace(args: &TraceArgs) -> Result<Outcome> {
         Some(plan) => launch::refuse(&plan.program),
         None => bail!("a program that runs already can't be given a library"),
     };
-    let opened = Opened::new(args.source.into(), &can_preload, &note)?;
+    let opened = Opened::new(args.source, &can_preload, &note)?;
     // The library lies in a file for as long as the program runs.
     let _library = match (opened.needs(), &mut plan) {
         (Some(needs), Some(plan)) => Some(preload(needs, plan)?),
@@ -89,7 +89,7 @@ fn trace(args: &TraceArgs) -> Result<Outcome> {
         sink.begin(None)?;
         rows::rows(found, seen.source).iter().try_for_each(|row| sink.record(row))?;
         if let Some(window) = seen.window.clone() {
-            sink.record(&Row::Timeline(Box::new(rows::timeline(window, seen.source))))?;
+            sink.record(&Row::Timeline(Box::new(window)))?;
         }
     }
     if let Some(file) = &args.folded {

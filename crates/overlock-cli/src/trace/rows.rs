@@ -1,9 +1,8 @@
 //! What was found, as records for programs.
 
 use super::diagnosis::{advice, diagnosis};
-use overlock_results::row::TimelineRow;
 use overlock_trace::analysis::Times;
-use overlock_trace::{Class, Finding, Findings, Stint, Window, share};
+use overlock_trace::{Class, Finding, Findings, share};
 use serde_json::{Value, json};
 
 /// Returns the records: the summary first, then each place, and each loop.
@@ -97,28 +96,6 @@ fn row(one: &Finding, total: u64) -> Value {
         "slept_in": said(&one.slept_in, "in"),
         "ended_by": said(&one.enders, "by"),
     })
-}
-
-/// Returns the record of what threads did around the longest wait, which `report` draws.
-pub(crate) fn timeline(window: Window, source: &str) -> TimelineRow {
-    let stint = |(thread, state, processor, from, to): Stint| {
-        (thread, state.to_owned(), processor, from, to)
-    };
-    TimelineRow {
-        world: "trace".into(),
-        workload: source.into(),
-        lock: window.locks.join(", "),
-        policy: "none".into(),
-        cpus: u32::try_from(window.threads.len()).unwrap_or(0),
-        pcpus: window.processors,
-        cs_ns: 0,
-        ncs_ns: 0,
-        speed: None,
-        from_ns: window.from_ns,
-        to_ns: window.to_ns,
-        stints: window.stints.into_iter().map(stint).collect(),
-        holds: window.holds,
-    }
 }
 
 fn times(split: &Times) -> Value {

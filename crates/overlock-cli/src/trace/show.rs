@@ -112,34 +112,25 @@ fn rows_table(found: &Findings, rows: &[Finding], top: usize) -> String {
         Table::new(&["where", "for", "share", "time", "stalls", "longest", "thread", "ended by"]);
     for one in rows.iter().take(top) {
         let is_unknown = one.place == "?" && one.enders.is_empty();
+        let or = |unknown: &str, known: String| if is_unknown { unknown.into() } else { known };
         table.row(vec![
-            if is_unknown {
-                "not seen by looks, or too short".into()
-            } else {
-                cut(&one.path(), PLACE)
-            },
+            or("not seen by looks, or too short", cut(&one.path(), PLACE)),
             cut(&one.what, WHAT),
             percent(share(one.row.waited_ns, total)),
             units::time(one.row.waited_ns as f64),
-            if is_unknown { "-".into() } else { units::count(one.row.waits as f64) },
-            if is_unknown { "-".into() } else { units::time(one.row.longest_ns as f64) },
-            if is_unknown { "-".into() } else { cut(&one.longest_thread, WHAT) },
+            or("-", units::count(one.row.waits as f64)),
+            or("-", units::time(one.row.longest_ns as f64)),
+            or("-", cut(&one.longest_thread, WHAT)),
             one.enders.first().map_or("-".into(), |(who, _)| cut(who, PLACE)),
         ]);
     }
     let rest: u64 = rows.iter().skip(top).map(|one| one.row.waited_ns).sum();
     if rest > 0 {
-        let dash = || "-".to_owned();
-        table.row(vec![
-            format!("{} more places", rows.len() - top),
-            dash(),
-            percent(share(rest, total)),
-            units::time(rest as f64),
-            dash(),
-            dash(),
-            dash(),
-            dash(),
-        ]);
+        let mut cells = vec!["-".to_owned(); 8];
+        cells[0] = format!("{} more places", rows.len() - top);
+        cells[2] = percent(share(rest, total));
+        cells[3] = units::time(rest as f64);
+        table.row(cells);
     }
     table.to_string().trim_end().to_owned()
 }

@@ -121,22 +121,6 @@ fn processes_that_wait_at_one_place_are_one_row() {
     assert_eq!(rows.iter().filter(|row| row.contains("mutex")).count(), 2, "{text}");
 }
 
-#[test]
-fn looks_name_sources_that_know_more_holders() {
-    let wait = [
-        (10, B, Wait { lock: LOCK, site: Site(1), is_lock: true }),
-        (10, B, Out(State::asleep())),
-        (85, B, In),
-        (85, B, WaitEnd),
-        (99, A, Exit),
-        (99, B, Exit),
-    ];
-    let mut found = found(&[&BORN[..], &wait].concat());
-    assert!(text(&found, 10).contains("Watch for longer"), "{}", text(&found, 10));
-    found.facts.is_by_looks = true;
-    assert!(text(&found, 10).contains("--source preload"), "{}", text(&found, 10));
-}
-
 /// What is said and what is advised are of one reason: the first that explains the others.
 #[test]
 fn a_gap_is_explained_by_one_reason() {

@@ -7,4 +7,4 @@ pub(crate) mod slices;
 mod window;
 
 pub use folded::lines as folded;
-pub use window::{Hold, Stint, Window};
+pub(crate) use window::window;

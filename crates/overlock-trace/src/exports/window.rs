@@ -5,29 +5,20 @@ use crate::analysis::{Event, State, What};
 use crate::names::Class;
 use crate::sources::tracer::Tracer;
 use crate::verdicts::Names;
+use overlock_results::row::{Hold, Stint, TimelineRow};
 use std::collections::{BTreeMap, HashMap};
 
-/// Thread, state, processor, begin and end.
-pub type Stint = (u32, &'static str, Option<u32>, u64, u64);
-/// Thread, lock, when the thread asked for it, had it, and released it.
-pub type Hold = (u32, u32, u64, Option<u64>, Option<u64>);
-
 /// What threads did in a short time.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Window {
-    /// When it begins, in nanoseconds of the monotonic clock.
-    pub from_ns: u64,
-    pub to_ns: u64,
+#[derive(Default)]
+struct Window {
+    from_ns: u64,
+    to_ns: u64,
     /// The ids of the threads, by which the lists below number them.
-    pub threads: Vec<u32>,
-    /// How many processors they ran on.
-    pub processors: u32,
+    threads: Vec<u32>,
     /// Where threads waited for each lock, by the number that the list of holds has of it.
-    pub locks: Vec<String>,
-    /// Thread, state (`running`, `ready` or `halted`), processor, begin and end.
-    pub stints: Vec<Stint>,
-    /// Thread, lock, when it asked for the lock, had it, and released it.
-    pub holds: Vec<Hold>,
+    locks: Vec<String>,
+    stints: Vec<Stint>,
+    holds: Vec<Hold>,
 }
 
 /// The most threads and locks of a window: a picture with more can't be read.
@@ -37,26 +28,24 @@ const MOST_LOCKS: usize = 8;
 const SHORTEST_NS: u64 = 2_000_000;
 const LONGEST_NS: u64 = 2_000_000_000;
 
-impl Window {
-    /// Returns the window, if a thread waited for a lock while events were kept.
-    pub(crate) fn new(tracer: &Tracer, names: &mut Names<'_>) -> Option<Self> {
-        let Longest { ns, to, thread } = longest(tracer, names)?;
-        let length = ns.saturating_mul(2).clamp(SHORTEST_NS, LONGEST_NS);
-        // The end of a wait tells more than its beginning.
-        let to_ns = to + length / 8;
-        let mut drawn = Drawn {
-            window: Window { from_ns: to_ns.saturating_sub(length), to_ns, ..Window::default() },
-            ..Drawn::default()
-        };
-        drawn.number(thread);
-        for (event, cpu) in &tracer.kept {
-            if event.at_ns > to_ns {
-                break;
-            }
-            drawn.event(*event, *cpu, names);
+/// Returns the record of the window, if a thread waited for a lock while events were kept.
+pub(crate) fn window(tracer: &Tracer, names: &mut Names<'_>, source: &str) -> Option<TimelineRow> {
+    let Longest { ns, to, thread } = longest(tracer, names)?;
+    let length = ns.saturating_mul(2).clamp(SHORTEST_NS, LONGEST_NS);
+    // The end of a wait tells more than its beginning.
+    let to_ns = to + length / 8;
+    let mut drawn = Drawn {
+        window: Window { from_ns: to_ns.saturating_sub(length), to_ns, ..Window::default() },
+        ..Drawn::default()
+    };
+    drawn.number(thread);
+    for (event, cpu) in &tracer.kept {
+        if event.at_ns > to_ns {
+            break;
         }
-        Some(drawn.end())
+        drawn.event(*event, *cpu, names);
     }
+    Some(drawn.end(source))
 }
 
 /// The longest wait for a lock: how long, until when, and which thread.
@@ -188,7 +177,7 @@ impl Drawn {
         // A thread that sleeps all the while needs no lane.
         let is_seen = state != "halted" || self.window.threads.contains(&thread);
         if let Some(number) = is_seen.then(|| self.number(thread)).flatten() {
-            self.window.stints.push((number, state, processor, from, to));
+            self.window.stints.push((number, state.to_owned(), processor, from, to));
         }
     }
 
@@ -207,7 +196,7 @@ impl Drawn {
         }
     }
 
-    fn end(mut self) -> Window {
+    fn end(mut self, source: &str) -> TimelineRow {
         let to = self.window.to_ns;
         for (thread, (state, cpu, from)) in std::mem::take(&mut self.states) {
             self.stint(thread, state, cpu, from, to);
@@ -218,8 +207,22 @@ impl Drawn {
         for ((thread, lock), (asked, taken)) in std::mem::take(&mut self.held) {
             self.hold(thread, lock, asked, Some(taken), Some(taken + 1));
         }
-        self.window.processors = u32::try_from(self.processors.len()).unwrap_or(0);
-        self.window
+        let Window { from_ns, to_ns, threads, locks, stints, holds } = self.window;
+        TimelineRow {
+            world: "trace".into(),
+            workload: source.into(),
+            lock: locks.join(", "),
+            policy: "none".into(),
+            cpus: u32::try_from(threads.len()).unwrap_or(0),
+            pcpus: u32::try_from(self.processors.len()).unwrap_or(0),
+            cs_ns: 0,
+            ncs_ns: 0,
+            speed: None,
+            from_ns,
+            to_ns,
+            stints,
+            holds,
+        }
     }
 }
 
@@ -246,7 +249,7 @@ mod tests {
         ] {
             tracer.event(at, 7, what);
         }
-        let window = Window::new(&tracer, &mut Names::new(&tracer)).unwrap();
+        let window = window(&tracer, &mut Names::new(&tracer), "").unwrap();
         assert!((window.from_ns..window.to_ns).contains(&9_000_000), "{window:?}");
         let is_in_order = |(_, _, asked, taken, end): &Hold| {
             taken.is_none_or(|taken| *asked <= taken && end.is_none_or(|end| taken <= end))

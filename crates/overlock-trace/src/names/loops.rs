@@ -329,9 +329,9 @@ impl Step {
     }
 
     fn is_allowed(&self, one: &Instruction) -> bool {
-        let looks_well = !self.looks || can_look(one.mnemonic()) || exchanges(one);
-        let is_known = is_simple(one.mnemonic()) || one.flow_control() != FlowControl::Next;
-        looks_well && is_known && !self.stores_elsewhere
+        let (looks, simple) = (LOOKS.contains(&one.mnemonic()), SIMPLE.contains(&one.mnemonic()));
+        let is_known = looks || simple || one.flow_control() != FlowControl::Next;
+        (!self.looks || looks || exchanges(one)) && is_known && !self.stores_elsewhere
     }
 }
 
@@ -341,40 +341,21 @@ fn exchanges(one: &Instruction) -> bool {
     is_memory && matches!(one.mnemonic(), Mnemonic::Xchg | Mnemonic::Cmpxchg | Mnemonic::Bts)
 }
 
-fn can_look(mnemonic: Mnemonic) -> bool {
+const LOOKS: [Mnemonic; 7] = {
     use Mnemonic::{Bt, Cmp, Mov, Movsx, Movsxd, Movzx, Test};
-    matches!(mnemonic, Bt | Cmp | Mov | Movsx | Movsxd | Movzx | Test)
-}
-
-fn is_simple(mnemonic: Mnemonic) -> bool {
+    [Bt, Cmp, Mov, Movsx, Movsxd, Movzx, Test]
+};
+/// What else a loop that only looks may do.
+const SIMPLE: [Mnemonic; 20] = {
     use Mnemonic::{
         Add, And, Cmpxchg, Dec, Endbr64, Inc, Lea, Nop, Not, Or, Rdtsc, Rdtscp, Sar, Sete, Setne,
         Shl, Shr, Sub, Xchg, Xor,
     };
-    can_look(mnemonic)
-        || matches!(
-            mnemonic,
-            Add | And
-                | Cmpxchg
-                | Dec
-                | Endbr64
-                | Inc
-                | Lea
-                | Nop
-                | Not
-                | Or
-                | Rdtsc
-                | Rdtscp
-                | Sar
-                | Sete
-                | Setne
-                | Shl
-                | Shr
-                | Sub
-                | Xchg
-                | Xor
-        )
-}
+    [
+        Add, And, Cmpxchg, Dec, Endbr64, Inc, Lea, Nop, Not, Or, Rdtsc, Rdtscp, Sar, Sete, Setne,
+        Shl, Shr, Sub, Xchg, Xor,
+    ]
+};
 
 #[cfg(test)]
 mod tests {

@@ -19,3 +19,10 @@ pub(crate) fn read(folder: &str, thread: u32) -> Option<(Time, bool)> {
     let can_run = stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('R'));
     Some((Time { ran, delayed }, can_run))
 }
+
+/// Returns the processes that a thread has started.
+pub(crate) fn children(process: u32, thread: u32) -> Vec<u32> {
+    let path = format!("/proc/{process}/task/{thread}/children");
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.split_whitespace().filter_map(|child| child.parse().ok()).collect()
+}

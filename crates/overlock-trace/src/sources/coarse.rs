@@ -51,11 +51,7 @@ impl Coarse {
                     let rest = if can_run { PREEMPTED } else { ASLEEP };
                     found.extend(self.account(thread, now, time, rest));
                 }
-                let children = std::fs::read_to_string(format!("{folder}/{thread}/children"));
-                let children = children.unwrap_or_default();
-                waiting.extend(
-                    children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()),
-                );
+                waiting.extend(account::children(process, thread));
             }
         }
         let known: Vec<u32> = tracer.threads.keys().copied().collect();

@@ -11,14 +11,13 @@ use crate::sources::coarse::Coarse;
 use crate::sources::platform;
 use crate::sources::rings::Rings;
 use crate::sources::tracer::Tracer;
-use anyhow::Result;
 use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
 
 /// How the threads of programs are looked at.
 #[derive(Debug)]
 pub(crate) struct Looks {
-    rings: Rings,
+    pub(crate) rings: Rings,
     /// Used instead where the kernel allows no records.
     coarse: Option<Coarse>,
     /// Where each thread slept at the last look.
@@ -64,19 +63,6 @@ impl Looks {
             allowed: 0,
             refused: 0,
         }
-    }
-
-    /// Opens the records of switches of threads, and of all threads that they will start.
-    ///
-    /// # Errors
-    /// Says why the kernel does not allow it; looks are then coarser.
-    pub(crate) fn add(&mut self, threads: &[u32]) -> Result<()> {
-        self.rings.follow(threads)
-    }
-
-    /// Begins to read the records.
-    pub(crate) fn start(&mut self) -> Result<()> {
-        self.rings.start()
     }
 
     /// Does without the kernel's records from now on.

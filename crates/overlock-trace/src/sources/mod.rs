@@ -19,4 +19,4 @@ mod tracepoints;
 pub(crate) mod tracer;
 
 pub use preload::LIBRARY;
-pub use session::{Closing, Files, Needs, Opened, Seen, Session, Start, Wanted};
+pub use session::{Files, Needs, Opened, Seen, Session, Start, Wanted};

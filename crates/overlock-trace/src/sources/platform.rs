@@ -1,8 +1,9 @@
 //! The system calls of `trace`: perf events and their rings, tracefs, another process's memory.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use perf_event_open_sys as sys;
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::null_mut;
@@ -235,49 +236,43 @@ pub(crate) fn allow_more_files() {
 
 /// Returns the monotonic clock, which stamps all records.
 pub(crate) fn now_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// Returns the processor time of this process, in nanoseconds.
+pub(crate) fn cpu_ns() -> u64 {
+    clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call writes one timespec.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    unsafe { libc::clock_gettime(clock, &raw mut now) };
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
 }
 
 /// The folder of the kernel's tracepoints. If it is not mounted, it is opened without a place in
 /// the tree of files, so that nothing is left behind.
 #[derive(Debug)]
-pub(crate) struct Tracefs(OwnedFd);
+pub(crate) struct Tracefs(File);
 
 impl Tracefs {
     pub(crate) fn open() -> Result<Self> {
-        for mounted in [c"/sys/kernel/tracing/events", c"/sys/kernel/debug/tracing/events"] {
-            if let Ok(folder) = open_folder(libc::AT_FDCWD, mounted) {
+        for mounted in ["/sys/kernel/tracing/events", "/sys/kernel/debug/tracing/events"] {
+            if let Ok(folder) = File::open(mounted) {
                 return Ok(Tracefs(folder));
             }
         }
         let detached = detached_tracefs().context("tracefs is not mounted, and can't be")?;
-        let events = open_folder(detached.as_raw_fd(), c"events");
+        let events = File::open(format!("/proc/self/fd/{}/events", detached.as_raw_fd()));
         Ok(Tracefs(events.context("tracefs has no events")?))
     }
 
     /// Reads a small file, such as `sched/sched_switch/id`.
     pub(crate) fn read(&self, path: &str) -> Result<String> {
-        let name = CString::new(path)?;
-        let flags = libc::O_RDONLY | libc::O_CLOEXEC;
-        // SAFETY: the name ends in a nul.
-        let fd = unsafe { libc::openat(self.0.as_raw_fd(), name.as_ptr(), flags) };
-        if fd < 0 {
-            let error = io::Error::last_os_error();
-            bail!("the kernel's tracepoint {path} can't be read: {error}");
-        }
-        // SAFETY: the call has just made this descriptor, and no other code knows it.
-        let file = std::fs::File::from(unsafe { OwnedFd::from_raw_fd(fd) });
-        Ok(io::read_to_string(file)?)
+        std::fs::read_to_string(format!("/proc/self/fd/{}/{path}", self.0.as_raw_fd()))
+            .with_context(|| format!("the kernel's tracepoint {path} can't be read"))
     }
-}
-
-fn open_folder(at: i32, path: &CStr) -> io::Result<OwnedFd> {
-    let flags = libc::O_DIRECTORY | libc::O_RDONLY | libc::O_CLOEXEC;
-    // SAFETY: the path ends in a nul.
-    descriptor(i64::from(unsafe { libc::openat(at, path.as_ptr(), flags) }))
 }
 
 fn detached_tracefs() -> io::Result<OwnedFd> {
@@ -302,14 +297,6 @@ fn descriptor(fd: i64) -> io::Result<OwnedFd> {
     let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0).ok_or_else(io::Error::last_os_error)?;
     // SAFETY: a call has just made this descriptor, and no other code knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-/// Returns the processor time of this process, in nanoseconds.
-pub(crate) fn cpu_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes one structure.
-    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
-    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
 /// Reads a part of another process's memory; returns how many bytes could be read.

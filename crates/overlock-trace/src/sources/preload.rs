@@ -39,7 +39,7 @@ const MANY_PLACES: usize = 1 << 16;
 #[derive(Debug)]
 pub(crate) struct Preload {
     memory: Memory,
-    rings: Rings,
+    pub(crate) rings: Rings,
     /// Used instead where the kernel allows no records.
     accounts: Option<Accounts>,
     unseen: Unseen,
@@ -65,14 +65,6 @@ impl Preload {
         (VARIABLE, self.memory.variable())
     }
 
-    /// Opens the records of switches of threads, and of all that they will start.
-    ///
-    /// # Errors
-    /// Says why the kernel does not allow it.
-    pub(crate) fn add(&mut self, threads: &[u32]) -> Result<()> {
-        self.rings.follow(threads)
-    }
-
     /// Does without the kernel's records from now on.
     pub(crate) fn be_coarse(&mut self) {
         self.rings = Rings::default();
@@ -82,11 +74,6 @@ impl Preload {
 
     pub(crate) fn is_coarse(&self) -> bool {
         self.accounts.is_some()
-    }
-
-    /// Begins to read the records.
-    pub(crate) fn start(&mut self) -> Result<()> {
-        self.rings.start()
     }
 
     pub(crate) fn watched(&self) {

@@ -2,16 +2,17 @@
 
 use crate::analysis::{Analysis, Limits};
 use crate::exports::slices::Slices;
-use crate::exports::{Window, chrome, firefox};
+use crate::exports::{chrome, firefox, window};
 use crate::sources::looks::{self, Looks};
 use crate::sources::points::{self, Layout};
 use crate::sources::preload::Preload;
 use crate::sources::quota::Stopped;
 use crate::sources::rings::{Rings, online};
 use crate::sources::tracer::{MOST_EVENTS, Tracer};
-use crate::sources::{platform, tracepoints};
+use crate::sources::{account, platform, tracepoints};
 use crate::verdicts::{Facts, Findings, Names, share};
 use anyhow::{Context, Result};
+use overlock_results::row::TimelineRow;
 use std::os::fd::RawFd;
 
 /// How long the reader of the rings sleeps at most. At first it sleeps less, as many programs end
@@ -163,20 +164,11 @@ pub struct Seen {
     /// A profile for the Firefox Profiler, if one is wanted.
     pub profile: Option<String>,
     /// What threads did around the longest wait, if one was seen.
-    pub window: Option<Window>,
+    pub window: Option<TimelineRow>,
     /// What makes the figures worse than they look.
     pub doubts: Option<String>,
     /// The kernel takes a while to close its tracepoints: for as long as this lives, it need not.
-    pub open: Closing,
-}
-
-/// What is left of a source that is read no more.
-pub struct Closing(#[expect(dead_code, reason = "is only dropped")] Source);
-
-impl std::fmt::Debug for Closing {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Closing").finish_non_exhaustive()
-    }
+    pub open: Box<dyn std::any::Any>,
 }
 
 fn limits() -> Limits {
@@ -217,8 +209,8 @@ impl Session {
                 Source::Tracepoints(rings)
             }
             Open::Preload(mut preload) => {
-                let is_fine = follow(&mut tracer, pid, &mut |new| preload.add(new))?;
-                let source = match is_fine.and_then(|()| preload.start()) {
+                let is_fine = follow(&mut tracer, pid, &mut |new| preload.rings.follow(new))?;
+                let source = match is_fine.and_then(|()| preload.rings.start()) {
                     Ok(()) => preload,
                     Err(error) => {
                         note(&format!("{ACCOUNTS} ({error:#})"));
@@ -234,8 +226,8 @@ impl Session {
             }
             Open::Looks => {
                 let mut looks = Looks::new();
-                let is_fine = follow(&mut tracer, pid, &mut |new| looks.add(new))?;
-                if let Err(error) = is_fine.and_then(|()| looks.start()) {
+                let is_fine = follow(&mut tracer, pid, &mut |new| looks.rings.follow(new))?;
+                if let Err(error) = is_fine.and_then(|()| looks.rings.start()) {
                     note(&format!("{COARSE} ({error:#})"));
                     looks.be_coarse();
                 }
@@ -327,8 +319,8 @@ impl Session {
         };
         let timeline = files.timeline.then(|| chrome::timeline(&slices, &mut names).to_string());
         let profile = files.profile.then(|| firefox::profile(&slices, &findings, &mut names));
-        let window = Window::new(tracer, &mut names);
-        let open = Closing(self.source);
+        let window = window(tracer, &mut names, source);
+        let open = Box::new(self.source);
         Seen { findings, source, timeline, profile, window, doubts, open }
     }
 }
@@ -372,9 +364,7 @@ fn adopt(tracer: &mut Tracer, pid: u32, at: u64) -> Result<Vec<(u32, u32)>> {
             if tracer.adopt(at, process, thread) {
                 new.push((process, thread));
             }
-            let path = format!("/proc/{process}/task/{thread}/children");
-            let children = std::fs::read_to_string(path).unwrap_or_default();
-            processes.extend(children.split_whitespace().filter_map(|one| one.parse::<u32>().ok()));
+            processes.extend(account::children(process, thread));
         }
     }
     Ok(new)
