@@ -36,7 +36,7 @@ pub struct Finding {
     pub is_orphan: bool,
 }
 
-/// Adds what is said of two things, the longest first.
+/// Adds what is said of two things, the longest first, and what is not known last.
 fn add(sums: &mut Vec<(String, u64)>, more: &[(String, u64)]) {
     for (what, ns) in more {
         match sums.iter_mut().find(|(known, _)| known == what) {
@@ -44,7 +44,7 @@ fn add(sums: &mut Vec<(String, u64)>, more: &[(String, u64)]) {
             None => sums.push((what.clone(), *ns)),
         }
     }
-    sums.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    sums.sort_by_key(|(what, ns)| (what == "something else", std::cmp::Reverse(*ns)));
 }
 
 impl Finding {
