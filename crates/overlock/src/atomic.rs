@@ -101,7 +101,11 @@ macro_rules! real_memory {
                 self.compare_exchange(current, new, success, failure)
             }
         }
+    )*};
+}
 
+macro_rules! constants {
+    ($($int:ty => $cell:ty),*) => {$(
         // SAFETY: it holds zero.
         unsafe impl ConstAtomic<$int> for $cell {
             const ZERO: Self = Self::new(0);
@@ -110,3 +114,6 @@ macro_rules! real_memory {
 }
 
 real_memory!(u8 => AtomicU8, u16 => AtomicU16, u32 => AtomicU32);
+constants!(u8 => AtomicU8, u16 => AtomicU16, u32 => AtomicU32);
+#[cfg(all(test, target_pointer_width = "64"))]
+real_memory!(u32 => loom::sync::atomic::AtomicU32);
