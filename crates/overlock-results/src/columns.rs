@@ -66,8 +66,6 @@ pub fn section(column: &Column) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::Point;
-    use crate::stats::Interval;
     use std::collections::BTreeSet;
 
     #[test]
@@ -81,18 +79,5 @@ mod tests {
         let ends = |name| Column::named(name).and_then(Column::ends).map(|of| of.map(|of| of.name));
         assert_eq!(ends("of best"), Some(["of best low", "of best high"]));
         assert_eq!((ends("average"), ends("p50")), (Some(["least", "most"]), None));
-    }
-
-    #[test]
-    fn what_a_point_does_not_have_is_not_shown() {
-        let ops = Interval { median: 1.5e6, low: 1.0, high: 2e6 };
-        let point = Point { ops_per_s: Some(ops), cpus: Some(4), ..Point::default() };
-        let show = |name: &str| Column::named(name).unwrap().show(&point);
-        assert_eq!(show("ops/s").as_deref(), Some("1.50 M"));
-        assert_eq!(show("CPUs").as_deref(), Some("4"));
-        for none in ["of best", "asked/s", "reads/s", "held", "over", "halts"] {
-            assert_eq!(show(none), None, "{none}");
-        }
-        assert_eq!(Column::named("ops low").unwrap().heading(), "low");
     }
 }

@@ -2,7 +2,7 @@
 //! of the version that wrote it; of long lists in them, most is left out. `made.jsonl` is made up:
 //! it has of everything that pages treat in its own way.
 
-use overlock_results::page::{Drawing, Recording, Results};
+use overlock_results::page::{Recording, Results};
 use scraper::{Html, Selector};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,24 +52,6 @@ fn each_is_read_completely() {
         let lines = fs::read_to_string(data().join(&name)).unwrap();
         let points = lines.lines().filter(|line| line.contains(r#""kind":"point""#)).count();
         assert!(results.extent().contains(&format!(" {points} point")), "{}", results.extent());
-    }
-}
-
-#[test]
-fn each_kind_of_chart_is_drawn_from_a_file() {
-    for (name, kinds) in [
-        ("2026-11-26-bench.jsonl", &[Drawing::Overcommit, Drawing::Waits, Drawing::Fairness][..]),
-        (
-            "2026-11-26-lab.jsonl",
-            &[Drawing::Overcommit, Drawing::Waits, Drawing::Fairness, Drawing::Timeline],
-        ),
-    ] {
-        for kind in kinds {
-            assert!(
-                overlock_results::page::picture(*kind, &read(name)).is_ok(),
-                "{name}: {kind:?}"
-            );
-        }
     }
 }
 

@@ -278,15 +278,6 @@ mod tests {
     }
 
     #[test]
-    fn a_run_ends_where_the_next_begins() {
-        let results =
-            read(&format!("{{\"kind\":\"run\"}}\n{POINT}\n{{\"kind\":\"run\"}}\n{POINT}"));
-        let points = |run: &Recording| (run.head.is_some(), run.points.len());
-        let runs: Vec<_> = results.runs.iter().filter(|run| !run.is_empty()).map(points).collect();
-        assert_eq!((runs, results.complaints.len()), (vec![(true, 1), (true, 1)], 0));
-    }
-
-    #[test]
     fn a_file_of_something_else_is_given_up_soon() {
         let results = read(&"nonsense\n".repeat(1_000));
         assert_eq!(results.complaints.len(), HOPELESS + 1);
