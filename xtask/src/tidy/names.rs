@@ -8,7 +8,7 @@ use super::File;
 const FACADES: [&str; 4] = ["overlock", "overlock-c", "overlock-parking-lot", "overlock-spin"];
 
 /// Names that several crates have already. Rename a type rather than add to these.
-const KNOWN: [&str; 18] = [
+const KNOWN: [&str; 17] = [
     "Clock",
     "Config",
     "Error",
@@ -26,7 +26,6 @@ const KNOWN: [&str; 18] = [
     "State",
     "Vcpu",
     "Verdict",
-    "Window",
 ];
 
 /// Returns the names of public types that stand in several files.
