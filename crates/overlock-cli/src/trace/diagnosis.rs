@@ -493,8 +493,7 @@ fn closer(found: &Findings) -> &'static str {
              run this as root, or start the program with --source preload."
         }
         Gap::ByLooks => {
-            "Looks know the holders of the GNU C library's mutexes only: run this as root to know \
-             more."
+            "Looks know the holders of the GNU C library's mutexes only: root sees more."
         }
         Gap::Unknown => "Watch for longer, or give the program debug information.",
     }
