@@ -38,8 +38,9 @@ LC_ALL=C "$overlock" compare --runs 6 --check-output -- sort -n --parallel=8 -S 
 cat table
 grep -q '^  hybrid ' table || fail "the comparison has no hybrid"
 
-step "completions"
-for file in share/bash-completion/completions/overlock share/zsh/*/_overlock \
+step "pages and completions"
+for file in share/man/man1/overlock.1 share/man/man1/overlock-compare.1 \
+  share/bash-completion/completions/overlock share/zsh/*/_overlock \
   share/fish/vendor_completions.d/overlock.fish share/doc/overlock/reference.md include/overlock.h; do
   [ -s "$(echo "$prefix"/$file)" ] || fail "there is no $prefix/$file"
 done

@@ -5,6 +5,7 @@
 //! PREFIX/bin/overlock                        the command
 //!        lib/overlock/                       the preload library; the list of installed files
 //!        lib/, include/, lib/pkgconfig/      the C library, by crates/overlock-c/Makefile
+//!        share/man/man1/                     a page for each verb
 //!        share/{bash-completion,zsh,fish}/   completions
 //!        share/doc/overlock/                 documents, experiments, licences, a test
 //! ```
@@ -116,6 +117,8 @@ impl Layout {
         self.program(&overlock, "bin/overlock")?;
         self.preload_library(&overlock)?;
         self.c_library(&built.with_file_name("small"))?;
+        let pages = self.prefix.join("share/man/man1");
+        succeeds(Command::new(&overlock).arg("man-pages").arg(&pages))?;
         for (shell, file) in COMPLETIONS {
             let output = Command::new(&overlock).args(["completions", shell]).output()?;
             ensure!(output.status.success(), "overlock completions {shell} failed");

@@ -27,7 +27,7 @@ cargo xtask COMMAND
   roots    test the preload library in roots of Debian 12 and 13, which have other versions of
            glibc; needs root and debootstrap, and skips visibly without them
   dist     build target/dist: one archive with the command, the preload library, the C library,
-           completions, and a Debian package of the same files
+           manual pages and completions, and a Debian package of the same files
   installed  install everything under a prefix, test it there and remove it; test the archive
   debian   install, test and remove the package in clean roots of Debian 12 and 13, or of the
            suites that are named

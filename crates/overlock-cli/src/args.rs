@@ -4,7 +4,7 @@
 
 use crate::bench::BenchArgs;
 use crate::doctor::DoctorArgs;
-use crate::extras::CompletionsArgs;
+use crate::extras::{CompletionsArgs, ManPagesArgs};
 use crate::process::{CompareArgs, RunArgs};
 use crate::reference::ReferenceArgs;
 use clap::{Parser, Subcommand};
@@ -34,6 +34,8 @@ pub(crate) enum Command {
     Reference(ReferenceArgs),
     #[command(hide = true)]
     Completions(CompletionsArgs),
+    #[command(hide = true)]
+    ManPages(ManPagesArgs),
     /// One run in the world of threads, in its own process.
     #[command(hide = true, name = "bench-child")]
     BenchChild {

@@ -1,9 +1,12 @@
-//! What an installed command needs besides itself: completions for shells.
+//! What an installed command needs besides itself: completions for shells, and
+//! manual pages.
 
 use crate::outcome::Outcome;
 use crate::output;
 use anyhow::{Context, Result};
 use clap::{Args, Command};
+use std::path::PathBuf;
+use std::{fs, io};
 
 /// Print a script that completes this command's flags in a shell.
 #[derive(Debug, Args)]
@@ -23,4 +26,31 @@ pub(crate) fn completions(args: &CompletionsArgs, mut command: Command) -> Resul
     clap_complete::generate(args.shell, &mut command, "overlock", &mut script);
     output::print(String::from_utf8(script).context("a completion script is text")?.trim_end())?;
     Ok(Outcome::Fine)
+}
+
+/// Write manual pages into a folder.
+#[derive(Debug, Args)]
+pub(crate) struct ManPagesArgs {
+    folder: PathBuf,
+}
+
+pub(crate) fn man_pages(args: &ManPagesArgs, command: Command) -> Result<Outcome> {
+    write_pages(&args.folder, command)
+        .with_context(|| format!("can't write to {}", args.folder.display()))?;
+    Ok(Outcome::Fine)
+}
+
+fn write_pages(folder: &PathBuf, command: Command) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    clap_mangen::generate_to(command, folder)?;
+    for page in fs::read_dir(folder)? {
+        let page = page?.path();
+        let text = fs::read_to_string(&page)?;
+        // What follows the options is examples and tables, whose lines a page must not fill.
+        let Some((options, examples)) = text.split_once(".SH EXTRA\n") else { continue };
+        let (examples, rest) = examples.split_once(".SH ").unwrap_or((examples, ""));
+        let rest = if rest.is_empty() { String::new() } else { format!(".SH {rest}") };
+        fs::write(page, format!("{options}.SH EXAMPLES\n.nf\n{examples}.fi\n{rest}"))?;
+    }
+    Ok(())
 }

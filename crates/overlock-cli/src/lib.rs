@@ -63,6 +63,7 @@ pub fn main(added: &Added) -> ExitCode {
         Command::Doctor(args) => doctor::main(&args, added),
         Command::Reference(args) => reference::main(&args),
         Command::Completions(args) => extras::completions(&args, Cli::command()),
+        Command::ManPages(args) => extras::man_pages(&args, Cli::command()),
         Command::BenchNeighbour => overlock_bench::threads::compute(),
         Command::SimChild => worlds::obey(added.more).map(|()| Outcome::Fine),
         Command::BenchChild { spec } => {

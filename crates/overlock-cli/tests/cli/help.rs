@@ -138,6 +138,20 @@ fn every_command_has_its_examples_tested() {
     }
 }
 
+/// The examples are rows that a page must not fill.
+#[test]
+fn manual_pages_keep_the_lines_of_examples() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = said(&["man-pages", folder.path().to_str().unwrap()]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let page = std::fs::read_to_string(folder.path().join("overlock-run.1")).unwrap();
+    let (_, rows) = page.split_once(".nf\n").unwrap();
+    let (rows, _) = rows.split_once("\n.fi").unwrap();
+    for example in examples("run") {
+        assert!(rows.replace('\\', "").contains(&format!("  {example}\n")), "{example}: {rows}");
+    }
+}
+
 /// What can be typed is what a person can remember.
 #[test]
 fn there_are_few_verbs_and_flags() {
