@@ -11,8 +11,10 @@ use overlock_results::Published;
 use overlock_results::row::{Agreement, Beside};
 use overlock_results::units::three;
 
-fn percent(effect: f64) -> String {
-    format!("{:+.1} %", 100.0 * effect)
+/// An effect; a figure that is over nothing has none.
+fn percent(published: &Published, effect: Option<f64>) -> String {
+    let effect = effect.filter(|_| published.over.is_some());
+    effect.map_or_else(|| "-".into(), |effect| format!("{:+.1} %", 100.0 * effect))
 }
 
 fn name(agreement: Agreement) -> String {
@@ -68,8 +70,8 @@ pub(super) fn table(experiment: &Experiment, world: &dyn World, besides: &[Besid
             three(one.ours.median),
             three(one.ours.low),
             three(one.ours.high),
-            one.published_effect.map_or_else(|| "-".into(), percent),
-            percent(one.ours_effect),
+            percent(&one.published, one.published_effect),
+            percent(&one.published, Some(one.ours_effect)),
             name(one.direction),
             name(one.size),
             one.beside.map_or_else(String::new, |beside| three(beside.median)),
