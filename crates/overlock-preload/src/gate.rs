@@ -7,35 +7,38 @@
 //! * threads that can be cancelled at any instruction, and would leave their place behind;
 //! * threads beyond the number that a lock word can name (`numbers.rs`).
 //!
-//! They wait at the *gate* of the mutex, a futex of its own. While a thread waits there, a release
+//! They wait at the *gate* of the mutex, a futex of its own. While a thread sleeps there, a release
 //! does not open the lock: it hands the lock over, still closed, to the waiter that the kernel
 //! wakes, which has the highest priority and is the first among equals. So waiters at the gate go
-//! before those in the queue.
+//! before those in the queue. If all of them are awake, the release opens the lock: either they try
+//! it themselves, or signal handlers or a debugger have stopped them.
 //!
 //! # State
 //!
-//! `gate`, in the mutex: the number of waiters (31 bits), and whether the lock has been handed over
-//! and not been taken yet (bit 0, *open*).
+//! `gate`, in the mutex: the number of waiters (30 bits), whether a release has found them all
+//! awake and none has looked since (bit 1, left out below, and zero without waiters), and whether
+//! the lock has been handed over and not been taken yet (bit 0, *open*).
 //!
 //! ```text
 //!   waits                                       releases
 //!   (n,o) -> (n+1,o)                            (0,0): opens the lock
 //!   (n,1) -> (n-1,0)   has the lock             (n,0) -> (n,1), wakes one
-//!   (n,0) -> (n-1,0)   gives up
+//!   (n,0) -> (n-1,0)   gives up                 (n,0), none sleeps: opens the lock
 //! ```
 //!
 //! A release that checked before the waiter came opens the lock. So each waiter also tries the lock
-//! itself from time to time, at growing intervals ([`RECHECK_NS`]).
+//! itself from time to time, at growing intervals ([`RECHECK_NS`]). One that was awake at a release
+//! finds bit 1 instead of sleep, clears it, and begins anew with the shortest interval.
 //!
 //! A signal handler may jump out of the wait that it interrupted (`jump.rs`), so each thread has a
 //! list of its waits, which lies on its stack.
 //!
 //! # Limits
 //!
-//! A lock that was handed over to a waiter that a signal handler or a debugger has stopped stays
-//! closed until that thread goes on, or another comes to the gate. A release can't ask before
-//! whether one sleeps: who is woken before the lock is open may sleep again. Nor can it take the
-//! lock back afterwards: the mutex may be gone.
+//! A waiter that is stopped in the microseconds between the release's question and its own way out,
+//! or whose wait ends then while all others are stopped, leaves the lock handed over: it stays
+//! closed until a stopped waiter goes on, or another comes to the gate. The release can't take the
+//! lock back: the mutex may be gone.
 
 use core::cell::Cell;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -52,8 +55,10 @@ use crate::{choice, real, thread};
 
 /// In `gate`: the lock is handed over.
 const OPEN: u32 = 1;
+/// In `gate`: a release has found all waiters awake.
+const LOOK: u32 = 2;
 /// In `gate`: one waiter.
-const ONE: u32 = 2;
+const ONE: u32 = 4;
 
 /// The first and the longest time between two attempts on the lock, in nanoseconds: a release takes
 /// much less between its check and its end, unless it loses its processor.
@@ -274,7 +279,11 @@ fn wait_inside(
 ) -> Option<bool> {
     let mut recheck_ns = *RECHECK_NS.start();
     while record.stays(mutex, calls) {
-        let seen = mutex.gate.load(Relaxed);
+        let before = mutex.gate.fetch_and(!LOOK, Relaxed);
+        if before & LOOK != 0 {
+            recheck_ns = *RECHECK_NS.start();
+        }
+        let seen = before & !LOOK;
         if seen & OPEN != 0 {
             record.is(Stage::Moving);
             if take(mutex) {
@@ -285,7 +294,8 @@ fn wait_inside(
         }
         if (calls.try_lock)(mutex) == 0 {
             record.is(Stage::Moving);
-            leave_with_lock(mutex);
+            // No release can have handed the lock over since.
+            leave(mutex);
             return Some(true);
         }
         let now = Threads::now_ns();
@@ -306,9 +316,15 @@ pub(crate) fn is_handed_over(mutex: &Mutex) -> bool {
     mutex.gate.load(Relaxed) & OPEN != 0
 }
 
+/// `(n,o) -> (n-1,0)`
+fn without_one(gate: u32) -> u32 {
+    let left = (gate & !OPEN) - ONE;
+    if left < ONE { 0 } else { left }
+}
+
 /// `(n,1) -> (n-1,0)`: takes the lock if it is still handed over. Returns whether it was.
 fn take(mutex: &Mutex) -> bool {
-    let taken = |gate| (gate & OPEN != 0).then(|| (gate & !OPEN) - ONE);
+    let taken = |gate| (gate & OPEN != 0).then(|| without_one(gate));
     // ORDERING: Acquire ← the Release in `hand_over`: the lock is taken.
     let has_it = mutex.gate.fetch_update(Acquire, Relaxed, taken).is_ok();
     if has_it {
@@ -321,7 +337,7 @@ fn take(mutex: &Mutex) -> bool {
 /// whether it was.
 fn leave(mutex: &Mutex) -> bool {
     // ORDERING: Acquire ← the Release in `hand_over`: the lock is taken.
-    let before = mutex.gate.fetch_update(Acquire, Relaxed, |gate| Some((gate & !OPEN) - ONE));
+    let before = mutex.gate.fetch_update(Acquire, Relaxed, |gate| Some(without_one(gate)));
     let has_it = before.is_ok_and(|gate| gate & OPEN != 0);
     if has_it {
         mutex.hold();
@@ -329,32 +345,39 @@ fn leave(mutex: &Mutex) -> bool {
     has_it
 }
 
-/// `(n,o) -> (n-1,o)`: leaves with the lock, which was open. No release can have handed it over
-/// since.
-fn leave_with_lock(mutex: &Mutex) {
-    mutex.gate.fetch_sub(ONE, Relaxed);
-}
-
-/// Hands a lock over to a waiter at the gate. Returns false if there is none. The caller holds the
-/// lock, and has recorded that it does not any more.
+/// Hands a lock over to a waiter at the gate. Returns false if none sleeps there. The caller holds
+/// the lock, and has recorded that it does not any more.
 #[inline(always)]
 pub(crate) fn hand_over(mutex: &Mutex) -> bool {
     mutex.gate.load(Relaxed) != 0 && hand_over_slow(mutex)
 }
 
-/// `(n,0) -> (n,1)`: the kernel chooses the waiter.
+/// `(n,0) -> (n,1)`: the kernel chooses the waiter. If none sleeps, who is awake looks again.
 #[cold]
 #[inline(never)]
 fn hand_over_slow(mutex: &Mutex) -> bool {
     let gate = mutex.gate.as_ptr();
-    let open = |gate| (gate >= ONE).then_some(gate | OPEN);
+    let sleeps = has_sleeper(gate);
+    let mark = if sleeps { OPEN } else { LOOK };
+    let marked = |gate| (gate >= ONE).then_some(gate | mark);
     // ORDERING: Release → the Acquire in `leave`; the critical section is over, and this thread
     // does not touch the mutex again.
-    let given = mutex.gate.fetch_update(Release, Relaxed, open).is_ok();
+    let given = mutex.gate.fetch_update(Release, Relaxed, marked).is_ok() && sleeps;
     if given {
         Threads::kick_any(gate.cast());
     }
     given
+}
+
+/// Returns whether a thread sleeps at the gate. The kernel counts whom it moves from one futex to
+/// another; from the gate to the gate, nobody wakes or loses a place. gVisor does not count them,
+/// so a wake-up asks again.
+fn has_sleeper(gate: *const u32) -> bool {
+    let at = gate.expose_provenance();
+    let operation = (libc::FUTEX_REQUEUE | libc::FUTEX_PRIVATE_FLAG) as usize;
+    // SAFETY: no memory is accessed.
+    let moved = unsafe { syscall(libc::SYS_futex, [at, operation, 0, 1, at, 0]) };
+    moved > 0 || Threads::kick_any(gate.cast())
 }
 
 /// Ends the innermost wait of the calling thread, in which it is being cancelled.

@@ -19,7 +19,7 @@ static void *wait_and_note(void *argument)
 }
 
 /* A thread of a real-time priority, if this process may have one. */
-static int start_realtime(pthread_t *thread, int priority)
+static int start_realtime(pthread_t *thread, void *(*run)(void *), int priority)
 {
 	struct sched_param parameter = { .sched_priority = priority };
 	pthread_attr_t attributes;
@@ -29,7 +29,7 @@ static int start_realtime(pthread_t *thread, int priority)
 	EQ(pthread_attr_setinheritsched(&attributes, PTHREAD_EXPLICIT_SCHED), 0);
 	EQ(pthread_attr_setschedpolicy(&attributes, SCHED_FIFO), 0);
 	EQ(pthread_attr_setschedparam(&attributes, &parameter), 0);
-	error = pthread_create(thread, &attributes, wait_and_note, (void *)(long)priority);
+	error = pthread_create(thread, &attributes, run, (void *)(long)priority);
 	EQ(pthread_attr_destroy(&attributes), 0);
 	if (error != 0)
 		skipped("no real-time threads here (%s)", strerror(error));
@@ -54,7 +54,7 @@ CASE(realtime_waiters_are_served_by_priority)
 		ordinary[0] = start(wait_and_note, NULL);
 		wait_for(1);
 		for (int i = 0; i < 3; i++) {
-			if (!start_realtime(&realtime[i], priorities[i]))
+			if (!start_realtime(&realtime[i], wait_and_note, priorities[i]))
 				_exit(0);
 			wait_for(2 + i);
 		}
@@ -116,6 +116,53 @@ CASE(a_waiter_that_may_be_cancelled_gets_the_mutex)
 	EQ(pthread_mutex_unlock(&mutex), 0);
 	for (int i = 0; i < 4; i++)
 		CHECK(join(threads[i]) != PTHREAD_CANCELED);
+}
+
+static atomic_int stopped, goes_on;
+
+static void stop_here(int signal)
+{
+	(void)signal;
+	stopped = 1;
+	while (!goes_on)
+		pause_ms(1);
+}
+
+/* A handler stops the waiter; another has slept in the queue since before, and more come. */
+static void keeps_nobody_out(pthread_t absent)
+{
+	struct section section = { .mutex = &mutex };
+	struct counter counter = { .mutex = &mutex, .rounds = 1000 };
+	pthread_mutex_t new = PTHREAD_MUTEX_INITIALIZER;
+	pthread_t sleeper = start(enter_section, &section);
+
+	CHECK(signal(SIGUSR1, stop_here) != SIG_ERR);
+	wait_for(1);
+	EQ(pthread_kill(absent, SIGUSR1), 0);
+	while (!stopped)
+		pause_ms(1);
+	EQ(pthread_mutex_unlock(&mutex), 0);
+	join(sleeper);
+	join(start(count_and_check_errno, &counter));
+	EQ(counter.count, 1000);
+	goes_on = 1;
+	join(absent);
+	expect_new(&mutex, new);
+}
+
+CASE(a_stopped_waiter_that_may_be_cancelled_keeps_nobody_out)
+{
+	EQ(pthread_mutex_lock(&mutex), 0);
+	keeps_nobody_out(start(wait_cancellable_anywhere, NULL));
+}
+
+CASE(a_stopped_realtime_waiter_keeps_nobody_out)
+{
+	pthread_t absent;
+
+	EQ(pthread_mutex_lock(&mutex), 0);
+	if (start_realtime(&absent, wait_and_note, 10))
+		keeps_nobody_out(absent);
 }
 
 /*
