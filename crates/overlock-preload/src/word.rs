@@ -71,6 +71,11 @@ pub(crate) trait Algorithm: ConstLock + Sized + 'static {
     #[inline(always)]
     fn note_taken(&self, _mutex: &Mutex) {}
 
+    /// A free lock in place of this one, in a forked child.
+    fn renewed(&self) -> Self {
+        Self::NEW
+    }
+
     /// Returns whether the lock of `mutex` is held although its holder is not on record.
     fn is_taken_unrecorded(&self, mutex: &Mutex) -> bool;
 
@@ -158,6 +163,11 @@ impl Algorithm for Ticket<Process, Preload> {
     fn note_taken(&self, mutex: &Mutex) {
         // No release changes the ticket served before this has recorded it.
         mutex.ticket.store(self.served() | TICKET, Relaxed);
+    }
+
+    /// A wait whose handler forked sees that its ticket is void, and draws another.
+    fn renewed(&self) -> Self {
+        Ticket::renewed(self)
     }
 
     fn is_taken_unrecorded(&self, mutex: &Mutex) -> bool {
@@ -324,7 +334,7 @@ impl<L: Algorithm> Stamped for Word<'_, L> {
     }
 
     fn clean(&self) {
-        let (mutex, lock) = (self.0, L::NEW);
+        let (mutex, lock) = (self.0, lock_of::<L>(self.0).renewed());
         mutex.ticket.store(0, Relaxed);
         if mutex.is_held() {
             lock.lock();

@@ -3,6 +3,7 @@
 #include "mutex.h"
 
 #include <sys/syscall.h>
+#include <ucontext.h>
 
 static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int stop;
@@ -151,6 +152,99 @@ CASE(a_waiter_forks_in_a_handler_and_waits_on)
 		join(thread);
 	}
 }
+
+#ifdef __x86_64__
+enum { TRAP_FLAG = 0x100 };
+
+static pthread_mutex_t stepped_to = PTHREAD_MUTEX_INITIALIZER;
+static volatile enum { FREE, HELD, RELEASING } held;
+static volatile int steps, in_trap, is_child, is_stepping;
+static pid_t stepping;
+
+/* Forks once at each instruction. */
+static void trap(int number, siginfo_t *info, void *context)
+{
+	static unsigned char seen[1 << 16];
+	greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
+	size_t hash = registers[REG_RIP] * 0x9e3779b97f4a7c15ul >> 48;
+	pid_t child;
+
+	(void)number;
+	(void)info;
+	steps++;
+	if (!is_stepping)
+		registers[REG_EFL] &= ~TRAP_FLAG;
+	if (!is_stepping || held == RELEASING || seen[hash]++)
+		return;
+	in_trap = 1;
+	child = fork();
+	if (child != 0) {
+		expect_success(child);
+		in_trap = 0;
+		return;
+	}
+	alarm(30);
+	if (held == RELEASING)
+		_exit(0);
+	is_child = 1;
+	is_stepping = 0;
+	registers[REG_EFL] &= ~TRAP_FLAG;
+	if (held == HELD)
+		EQ(pthread_mutex_unlock(&stepped_to), 0);
+}
+
+static int is_asleep(pid_t thread)
+{
+	char path[64], state = 0;
+	FILE *file;
+
+	snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread);
+	file = fopen(path, "r");
+	CHECK(file && fscanf(file, "%*d (%*[^)]) %c", &state) == 1);
+	fclose(file);
+	return state == 'S';
+}
+
+/* Holds the mutex until the other thread has halted for it. */
+static void *hold_until_it_sleeps(void *argument)
+{
+	EQ(pthread_mutex_lock(&stepped_to), 0);
+	held = HELD;
+	for (int asleep = 0; asleep < 3; asleep = !in_trap && is_asleep(stepping) ? asleep + 1 : 0)
+		pause_ms(3);
+	held = RELEASING;
+	EQ(pthread_mutex_unlock(&stepped_to), 0);
+	held = FREE;
+	return argument;
+}
+
+CASE(a_handler_forks_at_every_instruction_of_a_wait)
+{
+	struct sigaction action = { .sa_sigaction = trap, .sa_flags = SA_SIGINFO };
+	pthread_t holder;
+
+	EQ(sigaction(SIGTRAP, &action, NULL), 0);
+	stepping = (pid_t)syscall(SYS_gettid);
+	holder = start(hold_until_it_sleeps, NULL);
+	while (held == FREE)
+		pause_ms(1);
+	is_stepping = 1;
+	__asm__ volatile("pushf; orq $0x100, (%%rsp); popf" ::: "memory", "cc");
+	EQ(pthread_mutex_lock(&stepped_to), 0);
+	EQ(pthread_mutex_unlock(&stepped_to), 0);
+	is_stepping = 0;
+	if (is_child) {
+		for (int i = 0; i < 100; i++) {
+			EQ(pthread_mutex_lock(&stepped_to), 0);
+			EQ(pthread_mutex_unlock(&stepped_to), 0);
+		}
+		_exit(0);
+	}
+	join(holder);
+	if (steps == 0)
+		skipped("no signal comes after each instruction");
+}
+#endif
 
 static void *enter_in_child(void *argument)
 {

@@ -59,6 +59,9 @@
 //!   begun, or sees `S`.
 //! * I6: the node of a waiter that was thrown out (`ticket/gone.rs`) names the lock and its ticket
 //!   until the CPU that serves the ticket skips it. The lock is then alive, its ticket still out.
+//! * I7: a forked child replaces a lock by one whose numbers have moved on (`renewed`). If the fork
+//!   was in a signal handler that interrupted a wait, the waiter finds its ticket void, and draws
+//!   another.
 //!
 //! ```text
 //!   release of ticket h                waiter
@@ -224,6 +227,11 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
         let mut event = Event::PvWaitNode;
         while !self.spin(ticket) && !self.halt(ticket, entered.as_ref(), event) {
             event = Event::PvWaitAgain;
+            if self.is_void(ticket) {
+                // A signal handler forked, and this is the child.
+                drop(entered);
+                return self.lock_slow(None);
+            }
         }
         if self.look().has_halted() {
             self.clear_slow(ticket);
@@ -284,14 +292,14 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
         state.store(NodeState::TICKET_HALTED, Relaxed);
         let slow = self.set_slow(ticket);
         match slow {
-            Slow::Set => {
+            Slow::Set if !self.is_void(ticket) => {
                 C::count(event);
                 state.wait::<P>(NodeState::TICKET_HALTED, None);
                 let kicked = state.load(Relaxed) == NodeState::TICKET_RUNNING;
                 C::count(if kicked { Event::PvKickWake } else { Event::PvSpuriousWakeup });
             }
             Slow::Unsure => P::nap(NAP_NS),
-            Slow::Served => {}
+            Slow::Set | Slow::Served => {}
         }
         waiters::remove::<P>(key, entered.id());
         slow == Slow::Served

@@ -29,14 +29,15 @@
 //!   DUE -> IN_HAND         the first looks again
 //! ```
 
+use core::marker::PhantomData;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use super::{Slow, Ticket, Width};
-use crate::atomic::Atomic;
+use crate::atomic::{Atomic, ConstAtomic};
 use crate::counters::Class;
 use crate::entered::Entered;
 use crate::platform::Platform;
-use crate::raw::word::ticket::{Head, after, rmw};
+use crate::raw::word::ticket::{Head, ONE, after, rmw};
 use crate::slot::{Care, NodeId, NodeState, State, step};
 use crate::waiters::{self, Key};
 
@@ -56,6 +57,28 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
         if W::bits(lock.tail.load(Relaxed)) != served {
             lock.tail.store(W::cut(after(served)), Relaxed);
         }
+    }
+
+    /// By how many tickets the numbers move on: more than there are CPUs with a number, or than
+    /// tickets can be out.
+    const MOVES: usize = W::TICKETS / if Self::ADDS { 4 } else { 2 };
+
+    /// Whether `ticket`, which this CPU drew, is from before the numbers moved on (I7).
+    pub(super) fn is_void(&self, ticket: u32) -> bool {
+        self.distance(ticket) as usize >= W::TICKETS - Self::MOVES
+    }
+
+    /// A free lock in place of this one, whose tickets are all void: for a forked child.
+    #[doc(hidden)]
+    pub fn renewed(&self) -> Self
+    where
+        W::Cell<P>: ConstAtomic<W::Int>,
+    {
+        let next = W::cut(self.look().served().wrapping_add(Self::MOVES as u32 * ONE));
+        let new = Self { head: W::Cell::<P>::ZERO, tail: W::Cell::<P>::ZERO, class: PhantomData };
+        new.head.store(next, Relaxed);
+        new.tail.store(next, Relaxed);
+        new
     }
 
     /// Leaves the waiter's ticket to the CPU that serves it. Returns false if the waiter may not
@@ -195,6 +218,25 @@ mod tests {
         unsafe { lock.unlock() };
         give_up(&lock, third);
         assert!(!lock.is_locked());
+    }
+
+    #[test]
+    fn a_ticket_from_before_a_fork_is_void_and_another_is_drawn() {
+        for (before, behind) in [(0, 1), (1, 1), (8_000, 100), (100, 8_000)] {
+            let lock = Lock::new();
+            let draw = |tickets| (0..tickets).map(|_| lock.draw(true)).last().unwrap();
+            draw(1 + before);
+            let own = draw(1);
+            draw(behind);
+            assert!(!lock.is_void(own));
+            let in_child = lock.renewed();
+            assert!(!in_child.is_locked() && in_child.is_void(own));
+            in_child.lock_slow(Some(own));
+            assert!(in_child.is_locked());
+            // SAFETY: held.
+            unsafe { in_child.unlock() };
+            assert!(!in_child.is_locked());
+        }
     }
 
     /// The CPU that serves the ticket and one or two late kicks look at once, with up to
