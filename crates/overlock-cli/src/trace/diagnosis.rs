@@ -66,12 +66,11 @@ impl Worst {
 }
 
 fn worst(found: &Findings, finding: Option<Finding>) -> Worst {
-    let total = found.report.time.total();
     let (what, place, ns) = match &finding {
         Some(one) => (one.what.clone(), one.path(), one.row.waited_ns),
         None => ("something".into(), "?".into(), 0),
     };
-    Worst { what, place, share: percent(share(ns, total)), finding }
+    Worst { what, place, share: percent(share(ns, found.report.time.total())), finding }
 }
 
 /// The callers of a place are told if one path to it has most of its time.
@@ -333,10 +332,9 @@ pub(super) fn advice(found: &Findings) -> String {
 /// Says how to wait less for what is outside of the program.
 fn unblock(outside: &Worst) -> String {
     // The words are those of a call, and of what it waits for.
-    let (call, thing) = outside.what.split_once(", ").unwrap_or(("", &outside.what));
-    let thing = match call {
-        "" => format!("the {thing}"),
-        call => format!("{thing} ({call})"),
+    let thing = match outside.what.split_once(", ") {
+        Some((call, thing)) => format!("{thing} ({call})"),
+        None => format!("the {}", outside.what),
     };
     let Some(one) = &outside.finding else { return format!("Wait less for {thing}.") };
     match one.kind {
@@ -384,9 +382,12 @@ fn split(found: &Findings) -> String {
 
 fn processors(found: &Findings, place: &str) -> String {
     let (threads, processors) = (found.report.threads, found.facts.processors);
-    let fewer = match processors {
-        0 => "Use no more threads than processors".to_owned(),
-        count => format!("{threads} threads share {count} processors: use no more than that"),
+    let fewer = match found.facts.quota {
+        Some(cpus) if cpus < processors as f64 => format!(
+            "{threads} threads share a quota of {} CPUs: start no more than it pays for",
+            units::three(cpus)
+        ),
+        _ => format!("{threads} threads share {processors} processors: use no more than that"),
     };
     let holders = share(found.verdict.holder.of(State::Preempted), found.verdict.holder.total());
     if found.verdict.lock_share > 0.05 && holders > 0.2 {
@@ -461,8 +462,7 @@ fn idle(found: &Findings) -> String {
              them are not seen here: use its own profile of locks, too."
         );
     }
-    let work = worst_of(found, Class::Work);
-    if work.is(Kind::Barrier) {
+    if worst_of(found, Class::Work).is(Kind::Barrier) {
         return "The threads of a team wait for its slowest one: give them parts of the same length, \
                 or more and smaller ones (OpenMP's schedule(dynamic)), or start fewer threads."
             .into();

@@ -140,3 +140,43 @@ fn a_gap_is_explained_by_one_reason() {
     });
     gaps("may not see", "as root, or as", |found| found.facts.is_secret = true);
 }
+
+/// The largest part of the time is what is said first, and what a quota leaves is what is shared.
+#[test]
+fn what_is_advised_is_of_the_largest_part_and_of_what_there_is() {
+    let python = |at_us: u64, idle_us: u64| {
+        let idle = Out(State::Asleep(Reason(1), Site(0)));
+        let events = [
+            (10, B, Wait { lock: LOCK, site: Site(1), is_lock: true }),
+            (10, B, Out(State::asleep())),
+            (at_us, A, Wake { lock: LOCK, how: Wakes::default() }),
+            (at_us, B, Woken { by: A, site: Site(0) }),
+            (at_us, A, WakeEnd),
+            (at_us, B, In),
+            (at_us, B, WaitEnd),
+            (at_us, B, idle),
+            (idle_us, A, idle),
+            (1000, A, Exit),
+            (1000, B, Exit),
+        ];
+        let mut found = found(&[&BORN[..], &events].concat());
+        for one in &mut found.rows {
+            (one.kind, one.class) = match one.class {
+                Class::Lock => (Kind::Gil, Class::Lock),
+                _ => (Kind::Idle, Class::Work),
+            };
+        }
+        Findings::judged(found.report, found.rows, found.loops, found.facts)
+    };
+    assert_eq!(python(600, 600).verdict.cure, Cure::LeaveRuntime);
+    assert_eq!(python(70, 70).verdict.cure, Cure::LeaveRuntime, "it waits for as long as it runs");
+    let mut found = python(70, 210);
+    assert_eq!(found.verdict.cure, Cure::FindWork);
+    found.verdict.cure = Cure::GiveProcessors;
+    for (quota, said) in
+        [(None, "2 processors"), (Some(0.5), "0.500 CPUs"), (Some(4.0), "2 processors")]
+    {
+        found.facts.quota = quota;
+        assert!(advice(&found).contains(said), "{}", advice(&found));
+    }
+}

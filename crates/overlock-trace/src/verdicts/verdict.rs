@@ -123,7 +123,14 @@ impl Verdict {
             true => 0.0,
             false => part * all as f64 / total.max(1) as f64,
         };
-        let (lock_share, mut outside_share) = (scaled(self.lock_share), scaled(self.outside_share));
+        // A thread of Python gives up the interpreter at each call that may wait, so that each
+        // program waits for it a little. It is short of it if it waits for longer than that.
+        let interpreters = rows.iter().filter(|one| matches!(one.kind, Kind::Gil | Kind::Gvl));
+        let waited = share(interpreters.map(|one| one.row.waited_ns).sum(), all);
+        let is_little = waited < NOTICEABLE_BESIDE && waited * 2.0 < wants_to_run;
+        let beside = if is_little { waited } else { 0.0 };
+        let lock_share = scaled(self.lock_share - beside);
+        let mut outside_share = scaled(self.outside_share);
         if self.outside_share * all as f64 <= NOTICEABLE_OUTSIDE_NS as f64 {
             outside_share = 0.0;
         }
