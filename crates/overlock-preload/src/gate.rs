@@ -28,7 +28,8 @@
 //!
 //! A release that checked before the waiter came opens the lock. So each waiter also tries the lock
 //! itself from time to time, at growing intervals ([`RECHECK_NS`]). One that was awake at a release
-//! finds bit 1 instead of sleep, clears it, and begins anew with the shortest interval.
+//! finds bit 1 instead of sleep, clears it, and begins anew with the shortest interval. So while bit
+//! 1 is set nobody sleeps, and releases need not ask the kernel.
 //!
 //! A signal handler may jump out of the wait that it interrupted (`jump.rs`), so each thread has a
 //! list of its waits, which lies on its stack.
@@ -356,13 +357,16 @@ pub(crate) fn hand_over(mutex: &Mutex) -> bool {
 #[cold]
 #[inline(never)]
 fn hand_over_slow(mutex: &Mutex) -> bool {
+    // Before the question: who is awake then can't fall asleep unseen.
+    let looks = |gate| (gate >= ONE && gate & LOOK == 0).then_some(gate | LOOK);
     let gate = mutex.gate.as_ptr();
-    let sleeps = has_sleeper(gate);
-    let mark = if sleeps { OPEN } else { LOOK };
-    let marked = |gate| (gate >= ONE).then_some(gate | mark);
+    if mutex.gate.fetch_update(Relaxed, Relaxed, looks).is_err() || !has_sleeper(gate) {
+        return false;
+    }
+    let open = |gate| (gate >= ONE).then_some(gate & !LOOK | OPEN);
     // ORDERING: Release → the Acquire in `leave`; the critical section is over, and this thread
     // does not touch the mutex again.
-    let given = mutex.gate.fetch_update(Release, Relaxed, marked).is_ok() && sleeps;
+    let given = mutex.gate.fetch_update(Release, Relaxed, open).is_ok();
     if given {
         Threads::kick_any(gate.cast());
     }
