@@ -28,8 +28,8 @@
 //!
 //! A release that checked before the waiter came opens the lock. So each waiter also tries the lock
 //! itself from time to time, at growing intervals ([`RECHECK_NS`]). One that was awake at a release
-//! finds bit 1 instead of sleep, clears it, and begins anew with the shortest interval. So while bit
-//! 1 is set nobody sleeps, and releases need not ask the kernel.
+//! finds bit 1 instead of sleep, clears it, and begins anew with the shortest interval. Nobody
+//! sleeps while bit 1 is set, and releases need not ask the kernel.
 //!
 //! A signal handler may jump out of the wait that it interrupted (`jump.rs`), so each thread has a
 //! list of its waits, which lies on its stack.
