@@ -104,7 +104,20 @@ static pthread_mutex_t *last;
 
 static void clean_last(void)
 {
-	*(volatile int *)&last->__data.__lock = 0;
+	if (last != NULL)
+		*(volatile int *)&last->__data.__lock = 0;
+}
+
+static void begin_tickets_anew(void)
+{
+	if (last != NULL)
+		*(volatile unsigned *)&last->__data.__count = 0;
+	clean_last();
+}
+
+static int has_tickets(void)
+{
+	return is("vanished_waiters_keep_their_tickets") || is("children_begin_tickets_anew");
 }
 
 __attribute__((constructor)) static void prepare(void)
@@ -113,6 +126,8 @@ __attribute__((constructor)) static void prepare(void)
 
 	if (is("children_clean_every_mutex"))
 		pthread_atfork(NULL, NULL, clean_last);
+	if (is("children_begin_tickets_anew"))
+		pthread_atfork(NULL, NULL, begin_tickets_anew);
 	if (is("a_key_is_taken"))
 		pthread_key_create(&key, NULL);
 }
@@ -124,7 +139,8 @@ int pthread_mutex_lock(pthread_mutex_t *mutex)
 
 	if (is("lock_does_nothing"))
 		return 0;
-	if (is("vanished_waiters_keep_their_tickets")) {
+	if (has_tickets()) {
+		last = mutex;
 		ticket_lock(mutex);
 		return 0;
 	}
@@ -165,7 +181,7 @@ int pthread_mutex_unlock(pthread_mutex_t *mutex)
 	REAL(pthread_mutex_unlock, "");
 	int error;
 
-	if (is("vanished_waiters_keep_their_tickets")) {
+	if (has_tickets()) {
 		atomic_fetch_add((atomic_uint *)&mutex->__data.__count, 1);
 		return 0;
 	}

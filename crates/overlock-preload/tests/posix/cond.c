@@ -434,23 +434,25 @@ static struct gate *forgetful(int mutex, int cond)
 	return gate;
 }
 
-/* The parent takes each permit that its child gives it, however it learns of it. */
+/* The parent takes each permit that its child gives it, however it learns of it. A release reaches no
+ * waiter of the other process, under libc either: so the child never waits for the mutex, and takes it
+ * only while the parent waits for the condition. */
 static void take_permits_of_a_child(struct gate *gate, long poll_ms)
 {
-	pid_t child = fork();
+	pid_t child;
 
+	EQ(pthread_mutex_lock(&gate->mutex), 0);
+	child = fork();
 	for (int i = 0; child == 0 && i < 20; i++) {
-		pause_ms(5);
-		EQ(pthread_mutex_lock(&gate->mutex), 0);
+		while (__atomic_load_n(&gate->permits, __ATOMIC_RELAXED) != 0 || pthread_mutex_trylock(&gate->mutex) != 0)
+			pause_ms(1);
 		gate->permits++;
 		EQ(pthread_mutex_unlock(&gate->mutex), 0);
-		/* Without the mutex: a release reaches no waiter of the other process, under libc either. */
 		EQ(pthread_cond_signal(&gate->cond), 0);
 	}
 	if (child == 0)
 		_exit(0);
 	for (int i = 0; i < 20; i++) {
-		EQ(pthread_mutex_lock(&gate->mutex), 0);
 		while (gate->permits == 0) {
 			struct timespec at = in_ms(CLOCK_REALTIME, poll_ms);
 			int error = pthread_cond_timedwait(&gate->cond, &gate->mutex, &at);
@@ -458,8 +460,8 @@ static void take_permits_of_a_child(struct gate *gate, long poll_ms)
 			CHECK(error == 0 || (error == ETIMEDOUT && poll_ms < 1000));
 		}
 		gate->permits--;
-		EQ(pthread_mutex_unlock(&gate->mutex), 0);
 	}
+	EQ(pthread_mutex_unlock(&gate->mutex), 0);
 	expect_success(child);
 	EQ(pthread_cond_destroy(&gate->cond), 0);
 }

@@ -26,8 +26,8 @@ deadline_comes_early timed.c times_out_and_not_early;
 nanoseconds_are_not_checked timed.c bad_nanoseconds_are_einval;
 clocks_are_confused timed.c times_out_and_not_early;
 clock_is_not_checked timed.c bad_clock_is_einval;
-vanished_waiters_keep_their_tickets fork.c child_unlocks_a_mutex_that_others_waited_for
-    x86_64:a_handler_forks_at_every_instruction_of_a_wait;
+vanished_waiters_keep_their_tickets fork.c child_unlocks_a_mutex_that_others_waited_for;
+children_begin_tickets_anew fork.c x86_64:a_handler_forks_at_every_instruction_of_a_wait;
 vanished_waiters_keep_their_tickets jumps.c a_waiter_jumps_out
     a_waiter_jumps_out_from_a_stack_above a_waiter_jumps_out_again_and_again
     a_waiter_exits_in_a_handler a_waiter_is_cancelled_in_a_handler
