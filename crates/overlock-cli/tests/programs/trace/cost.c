@@ -2,7 +2,7 @@
 // What tracing costs. For a second, threads do as the argument says:
 //   own      two threads take a mutex of their own each, and work for some 100 ns with and without it
 //   contend  four threads take one mutex, and do nothing else
-//   sleep    two threads wake each other in turns, so that each wait sleeps
+//   sleep    two threads wake each other in turns, so that most waits sleep
 // Prints how often they did.
 #include <pthread.h>
 #include <semaphore.h>
