@@ -61,28 +61,37 @@ fn found(events: &[(u64, u32, What)]) -> Findings {
 const BORN: [(u64, u32, What); 2] =
     [(0, A, Born { process: 1, runs: true }), (0, B, Born { process: 1, runs: true })];
 
+/// B waits for the lock of A until this time.
+fn waits_until(at_us: u64) -> [(u64, u32, What); 7] {
+    [
+        (10, B, Wait { lock: LOCK, site: Site(1), is_lock: true }),
+        (10, B, Out(State::asleep())),
+        (at_us, A, Wake { lock: LOCK, how: Wakes::default() }),
+        (at_us, B, Woken { by: A, site: Site(0) }),
+        (at_us, A, WakeEnd),
+        (at_us + 5, B, In),
+        (at_us + 5, B, WaitEnd),
+    ]
+}
+
 /// A holds the lock and runs, sleeps, loses its processor, and runs; B waits, and comes late.
 #[test]
 fn a_wait_is_told_by_what_its_holder_did() {
-    let wait = [
-        (10, B, Wait { lock: LOCK, site: Site(1), is_lock: true }),
-        (10, B, Out(State::asleep())),
+    let holds = [
         (30, A, Out(State::Asleep(Reason(1), Site(0)))),
         (70, A, Woken { by: 9, site: Site(0) }),
         (70, A, In),
         (75, A, Out(State::Preempted)),
         (78, A, In),
-        (80, A, Wake { lock: LOCK, how: Wakes::default() }),
-        (80, B, Woken { by: A, site: Site(0) }),
-        (80, A, WakeEnd),
-        (85, B, In),
-        (85, B, WaitEnd),
+    ];
+    let wait = waits_until(80);
+    let ends = [
         (99, B, Wake { lock: LOCK, how: Wakes::default() }),
         (99, B, WakeEnd),
         (99, A, Exit),
         (99, B, Exit),
     ];
-    let text = text(&found(&[&BORN[..], &wait].concat()), 10);
+    let text = text(&found(&[&BORN[..], &wait[..2], &holds, &wait[2..], &ends].concat()), 10);
     assert_eq!(text, kept("trace-wait").trim_end(), "{text}");
 }
 
@@ -99,17 +108,8 @@ fn a_loop_is_told_by_whom_it_kept_waiting() {
 /// The processes of a server do the same.
 #[test]
 fn processes_that_wait_at_one_place_are_one_row() {
-    let wait = [
-        (10, B, Wait { lock: LOCK, site: Site(1), is_lock: true }),
-        (10, B, Out(State::asleep())),
-        (80, A, Wake { lock: LOCK, how: Wakes::default() }),
-        (80, B, Woken { by: A, site: Site(0) }),
-        (85, B, In),
-        (85, B, WaitEnd),
-        (99, A, Exit),
-        (99, B, Exit),
-    ];
-    let mut found = found(&[&BORN[..], &wait].concat());
+    let ends = [(99, A, Exit), (99, B, Exit)];
+    let mut found = found(&[&BORN[..], &waits_until(80), &ends].concat());
     let other = Finding { process: 2, ..found.rows[0].clone() };
     found.rows.push(other);
     let text = text(&found, 10);
@@ -146,32 +146,16 @@ fn a_gap_is_explained_by_one_reason() {
 fn what_is_advised_is_of_the_largest_part_and_of_what_there_is() {
     let python = |at_us: u64, idle_us: u64| {
         let idle = Out(State::Asleep(Reason(1), Site(0)));
-        let events = [
-            (10, B, Wait { lock: LOCK, site: Site(1), is_lock: true }),
-            (10, B, Out(State::asleep())),
-            (at_us, A, Wake { lock: LOCK, how: Wakes::default() }),
-            (at_us, B, Woken { by: A, site: Site(0) }),
-            (at_us, A, WakeEnd),
-            (at_us, B, In),
-            (at_us, B, WaitEnd),
-            (at_us, B, idle),
-            (idle_us, A, idle),
-            (1000, A, Exit),
-            (1000, B, Exit),
-        ];
-        let mut found = found(&[&BORN[..], &events].concat());
-        for one in &mut found.rows {
-            (one.kind, one.class) = match one.class {
-                Class::Lock => (Kind::Gil, Class::Lock),
-                _ => (Kind::Idle, Class::Work),
-            };
-        }
-        Findings::judged(found.report, found.rows, found.loops, found.facts)
+        let ends = [(at_us + 5, B, idle), (idle_us, A, idle), (1000, A, Exit), (1000, B, Exit)];
+        let Findings { report, mut rows, loops, facts, .. } =
+            found(&[&BORN[..], &waits_until(at_us), &ends].concat());
+        rows.iter_mut().filter(|one| one.class == Class::Lock).for_each(|one| one.kind = Kind::Gil);
+        Findings::judged(report, rows, loops, facts)
     };
-    assert_eq!(python(600, 600).verdict.cure, Cure::LeaveRuntime);
-    assert_eq!(python(70, 70).verdict.cure, Cure::LeaveRuntime, "it waits for as long as it runs");
+    assert_eq!(python(600, 610).verdict.cure, Cure::LeaveRuntime);
+    assert_eq!(python(70, 80).verdict.cure, Cure::LeaveRuntime, "it waits for as long as it runs");
     let mut found = python(70, 210);
-    assert_eq!(found.verdict.cure, Cure::FindWork);
+    assert_eq!(found.verdict.cure, Cure::NothingToDo);
     found.verdict.cure = Cure::GiveProcessors;
     for (quota, said) in
         [(None, "2 processors"), (Some(0.5), "0.500 CPUs"), (Some(4.0), "2 processors")]

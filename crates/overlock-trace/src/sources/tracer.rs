@@ -340,16 +340,9 @@ impl Tracer {
         let (at, thread) = (record.time, record.thread);
         let is_ours = self.threads.contains_key(&thread);
         // Switches and wake-ups concern other threads than the one that they interrupt.
-        let is_of_others = matches!(
-            point,
-            Point::Switch
-                | Point::SwitchWhy
-                | Point::SwitchAsleep
-                | Point::SwitchIn
-                | Point::Waking
-                | Point::WakingWhy
-        );
-        if !is_ours && !is_of_others {
+        let is_own =
+            matches!(point, Point::FutexWait | Point::FutexWake | Point::Clock | Point::Tasks);
+        if is_own && !is_ours {
             return;
         }
         let Some(sample) = record.sample(parts) else { return };
