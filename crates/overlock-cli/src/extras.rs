@@ -46,11 +46,10 @@ fn write_pages(folder: &PathBuf, command: Command) -> io::Result<()> {
     for page in fs::read_dir(folder)? {
         let page = page?.path();
         let text = fs::read_to_string(&page)?;
-        // What follows the options is examples and tables, whose lines a page must not fill.
+        // What follows the options is examples and tables, whose lines a page must not fill, up to
+        // the next section.
         let Some((options, examples)) = text.split_once(".SH EXTRA\n") else { continue };
-        let (examples, rest) = examples.split_once(".SH ").unwrap_or((examples, ""));
-        let rest = if rest.is_empty() { String::new() } else { format!(".SH {rest}") };
-        fs::write(page, format!("{options}.SH EXAMPLES\n.nf\n{examples}.fi\n{rest}"))?;
+        fs::write(page, format!("{options}.SH EXAMPLES\n.nf\n{examples}"))?;
     }
     Ok(())
 }
