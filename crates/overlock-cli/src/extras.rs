@@ -46,8 +46,7 @@ fn write_pages(folder: &PathBuf, command: Command) -> io::Result<()> {
     for page in fs::read_dir(folder)? {
         let page = page?.path();
         let text = fs::read_to_string(&page)?;
-        // What follows the options is examples and tables, whose lines a page must not fill, up to
-        // the next section.
+        // Examples and tables follow, whose lines a page must not fill, up to the next section.
         let Some((options, examples)) = text.split_once(".SH EXTRA\n") else { continue };
         fs::write(page, format!("{options}.SH EXAMPLES\n.nf\n{examples}"))?;
     }

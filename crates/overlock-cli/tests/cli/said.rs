@@ -31,15 +31,6 @@ impl fmt::Debug for Said {
     }
 }
 
-#[test]
-fn a_panic_comes_first() {
-    let stderr = "a note\n\nthread 'main' panicked at src/a.rs:7:9:\nno such lock\nstack:\n 0: x\n";
-    let said = Said { code: Some(101), stdout: "{}".into(), stderr: stderr.into() };
-    let shown = format!("{said:?}");
-    let first = "exit code Some(101): thread 'main' panicked at src/a.rs:7:9:\nno such lock\n";
-    assert!(shown.starts_with(first) && shown.ends_with(stderr), "{shown}");
-}
-
 impl From<Output> for Said {
     fn from(output: Output) -> Self {
         Said {

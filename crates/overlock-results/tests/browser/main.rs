@@ -34,16 +34,17 @@ struct Browser {
 }
 
 impl Browser {
-    /// Starts a browser for the test of this name; reports that there is none.
+    /// Starts a browser for the test of this name, or reports that there is none that starts.
     fn start(test: &str) -> Option<Self> {
         let names = ["chromium", "chromium-browser", "google-chrome", "chrome"];
         let path = std::env::var_os("PATH").unwrap_or_default();
         let mut all = std::env::split_paths(&path).flat_map(|of| names.map(|name| of.join(name)));
-        let Some(program) = all.find(|program| program.is_file()) else {
-            let told = "skipped: no chromium here to look at pages";
-            writeln!(std::io::stderr(), "{told}").expect("stderr takes a line");
-            return None;
+        let skip = |why| {
+            let mut stderr = std::io::stderr();
+            writeln!(stderr, "skipped: no chromium here to look at pages{why}").unwrap();
+            None
         };
+        let Some(program) = all.find(|program| program.is_file()) else { return skip("") };
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
         std::fs::create_dir_all(&folder).unwrap();
         // The protocol is spoken on descriptors 3 and 4. The sandbox needs rights that a test may
@@ -61,6 +62,10 @@ impl Browser {
         let (to, from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let (from, page) = (BufReader::new(from), folder.join("page.html"));
         let mut browser = Browser { child, to, from, session: Value::Null, calls: 0, page };
+        let asks = b"{\"id\": 0, \"method\": \"Browser.getVersion\"}\0";
+        if browser.to.write_all(asks).is_err() || browser.from.fill_buf().unwrap().is_empty() {
+            return skip(": it does not start");
+        }
         let target = browser.call("Target.createTarget", json!({"url": "about:blank"}));
         let how = json!({"targetId": target["targetId"], "flatten": true});
         browser.session = browser.call("Target.attachToTarget", how)["sessionId"].clone();
