@@ -68,10 +68,11 @@ rcupdate.rcu_cpu_stall_suppress=1" \
     -serial file:"$root/console" -serial stdio </dev/null 2> >(grep -v "TCG doesn't support" >&2) | tr -d '\r'
 }
 # The emulator sometimes runs an instruction of the kernel that the kernel has changed meanwhile. Then it starts again.
-for try in 1 2 3; do
+for try in $(seq 8); do
   boot >"$root/said"
   grep -q 'Oops: int3' "$root/console" || break
   echo "the emulator tripped over changed code (try $try)" >&2
 done
+! grep -q 'Oops: int3' "$root/console" || skip "in each of $try starts, the emulator tripped over code that was changed"
 cat "$root/said"
 ! grep -E 'Kernel panic|Oops' "$root/console"
