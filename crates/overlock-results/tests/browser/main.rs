@@ -40,9 +40,8 @@ impl Browser {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let mut all = std::env::split_paths(&path).flat_map(|of| names.map(|name| of.join(name)));
         let skip = |why| {
-            let mut stderr = std::io::stderr();
-            writeln!(stderr, "skipped: no chromium here to look at pages{why}").unwrap();
-            None
+            let told = format!("skipped: no chromium here to look at pages{why}\n");
+            std::io::stderr().write_all(told.as_bytes()).ok().and(None)
         };
         let Some(program) = all.find(|program| program.is_file()) else { return skip("") };
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
@@ -59,13 +58,14 @@ impl Browser {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let (to, from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        let (from, page) = (BufReader::new(from), folder.join("page.html"));
-        let mut browser = Browser { child, to, from, session: Value::Null, calls: 0, page };
+        let (mut to, from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let (mut from, page) = (BufReader::new(from), folder.join("page.html"));
         let asks = b"{\"id\": 0, \"method\": \"Browser.getVersion\"}\0";
-        if browser.to.write_all(asks).is_err() || browser.from.fill_buf().unwrap().is_empty() {
+        if to.write_all(asks).is_err() || from.fill_buf().unwrap().is_empty() {
+            child.wait().unwrap();
             return skip(": it does not start");
         }
+        let mut browser = Browser { child, to, from, session: Value::Null, calls: 0, page };
         let target = browser.call("Target.createTarget", json!({"url": "about:blank"}));
         let how = json!({"targetId": target["targetId"], "flatten": true});
         browser.session = browser.call("Target.attachToTarget", how)["sessionId"].clone();
