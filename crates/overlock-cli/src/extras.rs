@@ -1,12 +1,12 @@
-//! What an installed command needs besides itself: completions for shells, and
-//! manual pages.
+//! What an installed command needs besides itself: completions for shells, and manual pages.
 
 use crate::outcome::Outcome;
 use crate::output;
 use anyhow::{Context, Result};
 use clap::{Args, Command};
+use clap_mangen::Man;
+use std::fs;
 use std::path::PathBuf;
-use std::{fs, io};
 
 /// Print a script that completes this command's flags in a shell.
 #[derive(Debug, Args)]
@@ -35,20 +35,17 @@ pub(crate) struct ManPagesArgs {
 }
 
 pub(crate) fn man_pages(args: &ManPagesArgs, command: Command) -> Result<Outcome> {
-    write_pages(&args.folder, command)
-        .with_context(|| format!("can't write to {}", args.folder.display()))?;
-    Ok(Outcome::Fine)
-}
-
-fn write_pages(folder: &PathBuf, command: Command) -> io::Result<()> {
-    fs::create_dir_all(folder)?;
-    clap_mangen::generate_to(command, folder)?;
-    for page in fs::read_dir(folder)? {
-        let page = page?.path();
-        let text = fs::read_to_string(&page)?;
+    let mut command = command.disable_help_subcommand(true);
+    command.build();
+    let failed = || format!("can't write to {}", args.folder.display());
+    fs::create_dir_all(&args.folder).with_context(failed)?;
+    let shown = command.get_subcommands().filter(|one| !one.is_hide_set());
+    for one in shown.chain([&command]) {
+        let (man, mut page) = (Man::new(one.clone()), Vec::new());
+        man.render(&mut page)?;
         // Examples and tables follow, whose lines a page must not fill, up to the next section.
-        let Some((options, examples)) = text.split_once(".SH EXTRA\n") else { continue };
-        fs::write(page, format!("{options}.SH EXAMPLES\n.nf\n{examples}"))?;
+        let page = String::from_utf8(page)?.replacen(".SH EXTRA\n", ".SH EXAMPLES\n.nf\n", 1);
+        fs::write(args.folder.join(man.get_filename()), page).with_context(failed)?;
     }
-    Ok(())
+    Ok(Outcome::Fine)
 }

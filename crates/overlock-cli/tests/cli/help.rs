@@ -138,16 +138,19 @@ fn every_command_has_its_examples_tested() {
     }
 }
 
-/// The examples are rows that a page must not fill.
+/// The examples are rows that a page must not fill. Others' pages in the folder stay as they are.
 #[test]
 fn manual_pages_keep_the_lines_of_examples() {
     let folder = tempfile::tempdir().unwrap();
+    let other = folder.path().join("ls.1.gz");
+    std::fs::write(&other, b"\x1f\x8b.SH EXTRA\n").unwrap();
     said(&["man-pages", folder.path().to_str().unwrap()]).ends(0, "");
     let page = std::fs::read_to_string(folder.path().join("overlock-run.1")).unwrap();
-    let (_, rows) = page.split_once(".nf\n").unwrap();
+    let (_, rows) = page.split_once(".SH EXAMPLES\n.nf\n").unwrap();
     for example in examples("run") {
         assert!(rows.replace('\\', "").contains(&format!("  {example}\n")), "{example}: {rows}");
     }
+    assert_eq!(std::fs::read(&other).unwrap(), b"\x1f\x8b.SH EXTRA\n");
 }
 
 /// What can be typed is what a person can remember.
