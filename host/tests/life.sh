@@ -46,7 +46,9 @@ holders() { # extension, section, so long, us; the load, ms
   echo $other >/sys/fs/cgroup/held/cgroup.procs
   overlock-host run --policy none --grace-us $1 --cgroup /sys/fs/cgroup/held --page /sys/fs/bpf/page >/tmp/first 2>&1 & first=$!
   while [ "$(state)" != enabled ]; do sleep 0.1; done
+  # What a program does before the scheduler has it is not the scheduler's: field 41 is the policy, and 7 SCHED_EXT.
   sh -c "echo \$\$ >/sys/fs/cgroup/held/cgroup.procs
+    until [ \$(cut -d' ' -f41 /proc/\$\$/stat) = 7 ]; do sleep 0.1; done
     exec overlock-host load --ms $4 --cs-us $2 --ncs-us 200 --mark --page /sys/fs/bpf/page" >/dev/null
   echo 0 >events/sched/sched_switch/enable; cd /tmp
   kill -9 $other; wait $other; rmdir /sys/fs/cgroup/held; wait $first
