@@ -10,7 +10,6 @@
 //! | part | meaning |
 //! |---|---|
 //! | `base`, `anchor` | the guest's time was `base` when the host's clock was `anchor` |
-//! | `skipped`, `paused` | by how much the host's clock has moved in pauses since, and where it was when the current one began |
 //! | `rule` | what readers share, if anything |
 //! | `events` | status and enable, the interrupt line they drive, and the flips noticed so far |
 //!
@@ -34,11 +33,9 @@
 mod event;
 pub mod read;
 mod registers;
-mod state;
 mod ticks;
 mod timer;
 
 pub use event::{NoSci, SciLine, TMR};
-pub use state::{State, StateError};
 pub use ticks::{FREQUENCY_HZ, Width, start_of, ticks};
-pub use timer::{Clock, PmTimer};
+pub use timer::{Clock, PmTimer, State};

@@ -11,9 +11,7 @@ use std::sync::{Barrier, Mutex, mpsc};
 use std::thread;
 
 use overlock_vcpu::host::Nanos;
-use overlock_vcpu::host::pm_timer::read::{
-    Clamped, Lock, Mutexed, Published, Pure, ReadRule, SpinLock,
-};
+use overlock_vcpu::host::pm_timer::read::{Clamped, Lock, Mutexed, Published, Pure, ReadRule};
 use overlock_vcpu::host::pm_timer::{NoSci, PmTimer, State, Width};
 
 const READERS: usize = 4;
@@ -33,6 +31,8 @@ thread_local! {
     static LOOKED: Cell<bool> = const { Cell::new(false) };
     /// How far this thread's clock is behind.
     static SKEW: Cell<u64> = const { Cell::new(0) };
+    /// Tells the test that this thread's read waits; a `fn` can't carry a channel of its own.
+    static WAITS: Cell<Option<mpsc::Sender<()>>> = const { Cell::new(None) };
 }
 
 /// Makes several threads read, each with its clock behind by `skew` times its number.
@@ -115,8 +115,8 @@ fn as_fresh_as_the_last_update(reads: &[Read]) -> Result<(), String> {
     Ok(())
 }
 
-fn mutexed() -> Mutexed<SpinLock> {
-    Mutexed::new(SpinLock::default())
+fn mutexed() -> Mutexed<TellingLock> {
+    Mutexed::default()
 }
 
 fn published() -> Published {
@@ -235,13 +235,11 @@ fn time_goes_on_over_wraps_and_restores_for_all_readers() {
 
 /// Stops one reader in the middle of reading the clock, and lets another read.
 ///
-/// Returns whether the other could return while the first was stopped. This is not timed: the
-/// second reader either returns, or reports through `waits` that it waits.
-fn returns_while_another_is_stopped<R: ReadRule + Sync>(
-    rule: &R,
-    waits: &mpsc::Receiver<()>,
-    returned: mpsc::Sender<()>,
-) -> bool {
+/// Returns what the other read, if it could return while the first was stopped, and what it read
+/// otherwise. This is not timed: the second reader either returns, or reports through
+/// [`tell_and_wait`] that it waits.
+fn read_while_another_is_stopped<R: ReadRule + Sync>(rule: &R) -> Result<u64, u64> {
+    let (returned, waits) = mpsc::channel();
     let (stopped, is_stopped) = mpsc::channel();
     let (go_on, may_go_on) = mpsc::channel::<()>();
     let returns = AtomicBool::new(false);
@@ -255,6 +253,7 @@ fn returns_while_another_is_stopped<R: ReadRule + Sync>(
         });
         is_stopped.recv().unwrap();
         let second = scope.spawn(|| {
+            WAITS.set(Some(returned.clone()));
             let value = rule.read(|| Nanos(200));
             returns.store(true, SeqCst);
             returned.send(()).unwrap();
@@ -265,15 +264,12 @@ fn returns_while_another_is_stopped<R: ReadRule + Sync>(
         go_on.send(()).unwrap();
         let (first, second) = (first.join().unwrap(), second.join().unwrap());
         assert!(second >= first, "the second reader returned {second}, the first {first}");
-        progressed
+        if progressed { Ok(second.0) } else { Err(second.0) }
     })
 }
 
-/// Tells the running test that a reader waits; a `fn` can't carry a channel of its own.
-static WAITS: Mutex<Option<mpsc::Sender<()>>> = Mutex::new(None);
-
 fn tell_and_wait() {
-    if let Some(waits) = WAITS.lock().unwrap().take() {
+    if let Some(waits) = WAITS.take() {
         waits.send(()).unwrap();
     }
     thread::yield_now();
@@ -296,53 +292,11 @@ impl Lock for TellingLock {
 
 #[test]
 fn a_stopped_reader_stops_the_locked_rules_and_no_lock_free_one() {
-    let progress = |run: &dyn Fn(&mpsc::Receiver<()>, mpsc::Sender<()>) -> bool| {
-        let (tell, told) = mpsc::channel();
-        *WAITS.lock().unwrap() = Some(tell.clone());
-        run(&told, tell)
-    };
-    assert!(progress(&|told, tell| returns_while_another_is_stopped(&Pure, told, tell)));
-    let clamped = Clamped::default();
-    assert!(progress(&|told, tell| returns_while_another_is_stopped(&clamped, told, tell)));
-
+    assert_eq!(read_while_another_is_stopped(&Pure), Ok(200));
+    assert_eq!(read_while_another_is_stopped(&Clamped::default()), Ok(200));
+    assert_eq!(read_while_another_is_stopped(&mutexed()), Err(200));
+    // A loser returns what the winner found: it is as stale as the update is long.
     let published = Published::new(tell_and_wait);
-    assert!(!progress(&|told, tell| returns_while_another_is_stopped(&published, told, tell)));
-    let mutexed = Mutexed::new(TellingLock::default());
-    assert!(!progress(&|told, tell| returns_while_another_is_stopped(&mutexed, told, tell)));
+    assert_eq!(read_while_another_is_stopped(&published), Err(100));
+    assert_eq!(published.read(|| Nanos(300)), Nanos(300), "the next one looks for itself");
 }
-
-#[test]
-fn a_loser_returns_what_the_winner_found() {
-    // The winner reads 100, the loser asks at 200 and gets 100: it is as stale as the update is
-    // long.
-    let (tell, told) = mpsc::channel();
-    *WAITS_FOR_LOSER.lock().unwrap() = Some(tell.clone());
-    let rule = Published::new(|| {
-        if let Some(waits) = WAITS_FOR_LOSER.lock().unwrap().take() {
-            waits.send(()).unwrap();
-        }
-        thread::yield_now();
-    });
-    let loser = thread::scope(|scope| {
-        let (looking, looks) = mpsc::channel();
-        let rule = &rule;
-        let winner = scope.spawn(move || {
-            rule.read(|| {
-                looking.send(()).unwrap();
-                told.recv().unwrap();
-                Nanos(100)
-            })
-        });
-        looks.recv().unwrap();
-        let loser = rule.read(|| unreachable!("a loser does not look at the clock"));
-        // A loser that did not wait has reported nothing; the winner must end so that the test
-        // fails.
-        tell.send(()).unwrap_or_default();
-        assert_eq!(winner.join().unwrap(), Nanos(100));
-        loser
-    });
-    assert_eq!(loser, Nanos(100));
-    assert_eq!(rule.read(|| Nanos(300)), Nanos(300), "the next one looks for itself");
-}
-
-static WAITS_FOR_LOSER: Mutex<Option<mpsc::Sender<()>>> = Mutex::new(None);

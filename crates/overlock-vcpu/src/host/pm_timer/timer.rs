@@ -1,10 +1,7 @@
 //! The timer itself: see the [module documentation](super).
 
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
 use super::event::{EventBlock, SciLine, TMR};
 use super::read::ReadRule;
-use super::state::State;
 use super::ticks::{Width, start_of, ticks};
 use crate::host::Nanos;
 
@@ -20,6 +17,29 @@ impl<F: Fn() -> Nanos> Clock for F {
     }
 }
 
+/// Everything that a timer must remember while its guest does not run. To continue, pass it to
+/// [`PmTimer::restore`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct State {
+    /// How many bits the guest sees.
+    pub width: Width,
+    /// The guest's time.
+    pub elapsed: Nanos,
+    /// `TMR_STS`.
+    pub status: bool,
+    /// `TMR_EN`.
+    pub enable: bool,
+}
+
+impl State {
+    /// The state of a timer that has not counted yet.
+    #[must_use]
+    pub const fn new(width: Width) -> Self {
+        Self { width, elapsed: Nanos::ZERO, status: false, enable: false }
+    }
+}
+
 /// An ACPI PM timer on a clock `C`, read by a rule `R`, interrupting through `S`.
 #[derive(Debug)]
 pub struct PmTimer<C, R, S> {
@@ -27,11 +47,6 @@ pub struct PmTimer<C, R, S> {
     clock: C,
     base: Nanos,
     anchor: Nanos,
-    /// By how much the clock has moved in all pauses together. It may have been set back meanwhile:
-    /// then this is negative, in two's complement.
-    skipped: AtomicU64,
-    /// When the timer was paused; the end of time while it runs.
-    paused: AtomicU64,
     rule: R,
     events: EventBlock<S>,
 }
@@ -50,8 +65,6 @@ impl<C: Clock, R: ReadRule, S: SciLine> PmTimer<C, R, S> {
             width,
             base: elapsed,
             anchor: clock.now(),
-            skipped: AtomicU64::new(0),
-            paused: AtomicU64::new(u64::MAX),
             clock,
             rule,
             events: EventBlock::new(ticks(elapsed) >> width.msb(), status, enable, sci),
@@ -69,46 +82,7 @@ impl<C: Clock, R: ReadRule, S: SciLine> PmTimer<C, R, S> {
     /// The guest's time: how long the timer has counted, across all saves and restores.
     pub fn elapsed(&self) -> Nanos {
         // A clock that reads earlier than it did before counts as standing still.
-        self.rule.read(|| {
-            // Relaxed, here and below: no vCPU runs while these change.
-            let now = match self.paused.load(Relaxed) {
-                u64::MAX => self.clock.now().0,
-                paused => paused,
-            };
-            self.base + self.after_zero(Nanos(now))
-        })
-    }
-
-    /// When the guest's time was `base`, by the host's clock with its moves in pauses.
-    fn zero(&self) -> i128 {
-        let skipped = self.skipped.load(Relaxed).cast_signed();
-        i128::from(self.anchor.0) + i128::from(skipped)
-    }
-
-    /// How long after that this time of the host's clock is; nothing if it is before.
-    fn after_zero(&self, now: Nanos) -> Nanos {
-        let after = i128::from(now.0) - self.zero();
-        Nanos(u64::try_from(after.max(0)).unwrap_or(u64::MAX))
-    }
-
-    /// Stops the guest's time where it is. Call it once no vCPU runs any more; a second call does
-    /// nothing.
-    pub fn pause(&self) {
-        let now = self.clock.now().0;
-        // ORDERING: none is needed beyond that of stopping the vCPUs.
-        let _ = self.paused.compare_exchange(u64::MAX, now, Relaxed, Relaxed);
-    }
-
-    /// Lets the guest's time continue from where it was paused, wherever the host's clock has been
-    /// set meanwhile. Call it before any vCPU runs again.
-    pub fn resume(&self) {
-        let paused = self.paused.load(Relaxed);
-        if paused != u64::MAX {
-            let missed = self.clock.now().0.wrapping_sub(paused);
-            // Wraps around like the sum that it is part of.
-            self.skipped.fetch_add(missed, Relaxed);
-            self.paused.store(u64::MAX, Relaxed);
-        }
+        self.rule.read(|| self.base + Nanos(self.clock.now().0.saturating_sub(self.anchor.0)))
     }
 
     /// The timer's register: the count, truncated to the timer's width.
@@ -143,15 +117,11 @@ impl<C: Clock, R: ReadRule, S: SciLine> PmTimer<C, R, S> {
     }
 
     /// When, by the host's clock, the count's highest bit changes next: the time to call
-    /// [`service`](Self::service). `None` if that is after the end of time, or the timer is paused.
+    /// [`service`](Self::service). `None` if that is after the end of time.
     pub fn next_flip(&self) -> Option<Nanos> {
-        if self.paused.load(Relaxed) != u64::MAX {
-            return None;
-        }
         let next = (ticks(self.elapsed()) >> self.width.msb()) + 1;
         let flip = start_of(next << self.width.msb())?;
-        let at = self.zero() + i128::from((flip - self.base).0);
-        u64::try_from(at.max(0)).ok().map(Nanos)
+        self.anchor.0.checked_add((flip - self.base).0).map(Nanos)
     }
 
     /// Sets the status if the highest bit has changed. Returns how many changes this call has

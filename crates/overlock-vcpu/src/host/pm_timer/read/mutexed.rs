@@ -4,11 +4,7 @@
 //! All readers contend for one lock, and each repeats the work that the one before it has just
 //! done. A reader that loses its CPU while it holds the lock stops all others.
 
-use core::hint::spin_loop;
-use core::sync::atomic::{
-    AtomicBool, AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
-};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::ReadRule;
 use crate::host::Nanos;
@@ -18,33 +14,6 @@ pub trait Lock {
     /// Runs `section` while no other thread runs one under this lock, and after all that ran
     /// earlier.
     fn with<T>(&self, section: impl FnOnce() -> T) -> T;
-}
-
-/// The plainest spin lock: test, test-and-set, release by a store.
-///
-/// Unfair, and at the mercy of the host's scheduler. It is here for comparison, where there is no
-/// `std`.
-#[derive(Debug, Default)]
-pub struct SpinLock {
-    held: AtomicBool,
-}
-
-impl Lock for SpinLock {
-    fn with<T>(&self, section: impl FnOnce() -> T) -> T {
-        // ORDERING: Acquire pairs with the Release store below: this sees the critical sections
-        // before.
-        while self.held.swap(true, Acquire) {
-            // Relaxed: this only waits for a better moment to swap.
-            while self.held.load(Relaxed) {
-                spin_loop();
-            }
-        }
-        let result = section();
-        // ORDERING: Release pairs with the Acquire swap above: the next holder sees this critical
-        // section.
-        self.held.store(false, Release);
-        result
-    }
 }
 
 /// Locks, reads the clock, stores the time, unlocks.
