@@ -262,7 +262,7 @@ fn functions_are_short(file: &File) -> Vec<String> {
 }
 
 /// The most lines of Rust in the main workspace, tests included. Lower it when they are fewer.
-const LINES: usize = 97_700;
+const LINES: usize = 97_180;
 
 /// What is added is paid for by what is deleted.
 fn lines_stay_below(files: &[File]) -> Vec<String> {

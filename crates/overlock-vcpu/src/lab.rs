@@ -2,7 +2,6 @@
 
 mod config;
 mod error;
-mod gate;
 mod guest;
 mod host;
 mod kvm;

@@ -99,6 +99,13 @@ fn said(message: &Option<String>) -> String {
     message.as_ref().map(|m| format!(": {m}")).unwrap_or_default()
 }
 
+impl Error {
+    /// Makes an error of the system's for `attempt`.
+    pub(super) fn io<E: Into<io::Error>>(attempt: &'static str) -> impl FnOnce(E) -> Self {
+        move |error| Self::Io { attempt, source: error.into() }
+    }
+}
+
 impl From<overlock_results::Error> for Error {
     fn from(overlock_results::Error(what): overlock_results::Error) -> Self {
         Self::Config(what)

@@ -4,13 +4,13 @@
 //! way out of the guest ends in [`Host::exit`], which tells the scheduler, carries out its decision
 //! and sleeps until the vCPU owns a processor again. No thread does the scheduling: the thread that
 //! gives a processor up wakes the next owner itself, a timer of the vCPU's own thread ends a slice,
-//! and a halt times out at the gate at which its thread sleeps. The thread that started the run
+//! and a halt times out where its thread is parked. The thread that started the run
 //! ([`supervise`](Host::supervise)) sleeps until the end of it, or the next sample.
 //!
 //! ```text
 //!  vCPU thread      guest ──exit──► Host::exit ──► scheduler ──► Run me: back into the guest
-//!                     ▲                  │              └──────► Run another: open its gate,
-//!  slice timer ───────┴──── signal       │                        wait at mine
+//!                     ▲                  │              └──────► Run another: unpark its thread,
+//!  slice timer ───────┴──── signal       │                        park mine
 //!                                        └──► Preempt another ──► signal ─► its thread exits
 //! ```
 //!
@@ -38,13 +38,15 @@ mod turn;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use crate::host::sched::Scheduler;
 use crate::host::sched::yield_to;
 use overlock_bench::Config;
 use overlock_bench::clock::Clock;
+use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_setaffinity};
 
-use self::pm_timer::Timer;
 use self::state::{Errands, Exit, Next, Post, State, Step, Vcpus};
 use self::turn::Turn;
 use crate::lab::error::Error;
@@ -53,7 +55,6 @@ use crate::lab::maps::Code;
 use crate::lab::signal;
 use crate::lab::slice_timer::SliceTimer;
 
-#[derive(Debug)]
 pub(crate) struct Host<'run> {
     pub(crate) vcpus: Vcpus<'run>,
     pub(crate) clock: Clock,
@@ -63,7 +64,7 @@ pub(crate) struct Host<'run> {
     cpus: Vec<usize>,
     /// How long a halt lasts at least after the vCPU has got a processor: for slow wake-ups.
     slow_wake_ns: u64,
-    pm_timer: Timer,
+    pm_timer: Box<dyn Fn() -> u32 + Send + Sync>,
     state: Mutex<State>,
     supervisor: Condvar,
 }
@@ -87,7 +88,7 @@ impl<'run> Host<'run> {
             shortest_visit_ns: AtomicU64::new(u64::MAX),
             cpus: cpus(config.pcpus as usize),
             slow_wake_ns: config.slow_wake.as_nanos() as u64,
-            pm_timer: Timer::new(config.pm_timer, records[0].shared().clock),
+            pm_timer: pm_timer::reader(config.pm_timer, records[0].shared().clock),
             state: Mutex::new(State::new(config, scheduler)),
             supervisor: Condvar::new(),
         })
@@ -145,7 +146,11 @@ impl<'run> Host<'run> {
                 }
                 Step::Wait(deadline) => {
                     let now = self.clock.now_ns();
-                    post.gate.pass(deadline.map(|deadline| deadline.saturating_sub(now)));
+                    // Either can end for no reason: the next turn says whether the wait is over.
+                    match deadline.map(|deadline| deadline.saturating_sub(now)) {
+                        Some(ns) => thread::park_timeout(Duration::from_nanos(ns)),
+                        None => thread::park(),
+                    }
                 }
             }
             step = self.turn_of(vcpu, |turn| turn.look_at_deadline(vcpu), || ());
@@ -154,8 +159,10 @@ impl<'run> Host<'run> {
 
     /// Makes the calling thread that of a vCPU.
     fn begin(&self, post: &Post) -> Result<(), Error> {
-        // SAFETY: takes no arguments and cannot fail.
-        let thread = unsafe { libc::gettid() };
+        // Before the first turn: whoever misses this has changed the state before that turn, which
+        // sees the change.
+        post.handle.get_or_init(thread::current);
+        let thread = gettid().as_raw_pid();
         post.thread.store(thread, Relaxed);
         post.delay.begin(thread);
         let timer = SliceTimer::for_this_thread()?;
@@ -171,7 +178,7 @@ impl<'run> Host<'run> {
     /// A guest's read of the ACPI PM timer.
     pub(crate) fn pm_timer(&self, vcpu: u32) -> u32 {
         self.vcpus.posts[vcpu as usize].pm_reads.fetch_add(1, Relaxed);
-        self.pm_timer.count()
+        (self.pm_timer)()
     }
 
     /// Sets the timer of a vCPU to the end of its slice.
@@ -193,16 +200,14 @@ impl<'run> Host<'run> {
     fn bind(&self, post: &Post) {
         let (pcpu, thread) = (post.pcpu.load(Relaxed), post.thread.load(Relaxed));
         let Some(&cpu) = self.cpus.get(pcpu as usize) else { return };
-        if thread == 0 || post.bound.swap(pcpu + 1, Relaxed) == pcpu + 1 {
+        let Some(thread) = Pid::from_raw(thread) else { return };
+        if post.bound.swap(pcpu + 1, Relaxed) == pcpu + 1 {
             return;
         }
-        // SAFETY: all-zero is the empty set, and `cpu` is one that the system has listed. If the
-        // thread has ended, the call does nothing.
-        unsafe {
-            let mut set: libc::cpu_set_t = std::mem::zeroed();
-            libc::CPU_SET(cpu, &mut set);
-            libc::sched_setaffinity(thread, size_of::<libc::cpu_set_t>(), &raw const set);
-        }
+        let mut set = CpuSet::new();
+        set.set(cpu);
+        // Fails if the thread has ended, or has lost the CPU: then the system places it.
+        let _ = sched_setaffinity(Some(thread), &set);
     }
 
     /// Does something to the state, and returns the work that is left now that it is unlocked.
@@ -243,7 +248,9 @@ impl<'run> Host<'run> {
     fn run(&self, errands: Errands) {
         for at in errands.wake.iter() {
             self.bind(&self.vcpus.posts[at]);
-            self.vcpus.posts[at].gate.open();
+            if let Some(thread) = self.vcpus.posts[at].handle.get() {
+                thread.unpark();
+            }
         }
         for at in errands.evict.iter() {
             let post = &self.vcpus.posts[at];
@@ -272,14 +279,7 @@ pub(crate) fn allowed_cpus() -> u32 {
 
 /// Returns one of the system's CPUs for each processor; none if this process may not use as many.
 fn cpus(pcpus: usize) -> Vec<usize> {
-    // SAFETY: all-zero is the empty set, which the call fills.
-    let set = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set);
-        set
-    };
-    // SAFETY: below the size of a set.
-    let allowed = |&cpu: &usize| unsafe { libc::CPU_ISSET(cpu, &set) };
-    let cpus: Vec<usize> = (0..libc::CPU_SETSIZE as usize).filter(allowed).take(pcpus).collect();
+    let set = sched_getaffinity(None).unwrap_or_default();
+    let cpus: Vec<_> = (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).take(pcpus).collect();
     if cpus.len() == pcpus { cpus } else { Vec::new() }
 }

@@ -30,7 +30,6 @@ use self::memory::GuestMemory;
 use self::stacks::Stacks;
 use self::vcpu::KvmVcpu;
 pub use self::vcpu::SLOW_ENTRY_NS;
-use crate::lab::Error;
 use crate::lab::config::check;
 use crate::lab::guest::abi::{Hooks, Shared, VcpuRecord};
 use crate::lab::guest::platform::Tables;
@@ -39,6 +38,7 @@ use crate::lab::host::Host;
 use crate::lab::host::state::Exit;
 use crate::lab::maps::{Code, process_regions};
 use crate::lab::place::Place;
+use crate::lab::{Error, signal};
 
 /// The engine. It does one run at a time: another run in this process waits for it. When a run has
 /// ended, however it did, none of its threads is left.
@@ -84,7 +84,7 @@ fn run(
     check(config)?;
     let _alone = alone();
     let kvm = open()?;
-    vcpu::install_handler()?;
+    signal::install(vcpu::on_signal)?;
     // Made before the process's mappings are listed, so that the guest has them.
     let stacks = Stacks::new(config.vcpus)?;
     let vm = create_vm(&kvm)?;
@@ -185,12 +185,7 @@ fn create_vm(kvm: &Kvm) -> Result<VmFd, Error> {
     loop {
         match kvm.create_vm() {
             Err(e) if e.errno() == libc::EINTR => {}
-            made => {
-                return made.map_err(|e| Error::Io {
-                    attempt: "create a virtual machine (KVM_CREATE_VM)",
-                    source: e.into(),
-                });
-            }
+            made => return made.map_err(Error::io("create a virtual machine (KVM_CREATE_VM)")),
         }
     }
 }

@@ -29,10 +29,8 @@ impl Region {
 
 /// Lists the present mappings of the process.
 pub(crate) fn process_regions() -> Result<Vec<Region>, Error> {
-    let maps = fs::read_to_string("/proc/self/maps").map_err(|e| Error::Io {
-        attempt: "read /proc/self/maps (is /proc mounted?)",
-        source: e,
-    })?;
+    let maps = fs::read_to_string("/proc/self/maps")
+        .map_err(Error::io("read /proc/self/maps (is /proc mounted?)"))?;
     Ok(maps.lines().filter_map(parse_line).collect())
 }
 

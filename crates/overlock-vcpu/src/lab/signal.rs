@@ -18,9 +18,6 @@ pub(crate) fn install(handler: extern "C" fn(i32)) -> Result<(), Error> {
     // has.
     match unsafe { libc::sigaction(number(), &raw const action, ptr::null_mut()) } {
         0 => Ok(()),
-        _ => Err(Error::Io {
-            attempt: "install a signal handler",
-            source: io::Error::last_os_error(),
-        }),
+        _ => Err(Error::io("install a signal handler")(io::Error::last_os_error())),
     }
 }

@@ -27,16 +27,14 @@ impl SliceTimer {
         let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
         event.sigev_notify = libc::SIGEV_THREAD_ID;
         event.sigev_signo = signal::number();
-        // SAFETY: takes no arguments and cannot fail.
-        event.sigev_notify_thread_id = unsafe { libc::gettid() };
+        event.sigev_notify_thread_id = rustix::thread::gettid().as_raw_pid();
         let mut timer = ptr::null_mut();
         // SAFETY: both pointers are valid.
         match unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) } {
             0 => Ok(Self(timer)),
-            _ => Err(Error::Io {
-                attempt: "create a timer for a vCPU (is `ulimit -i`, pending signals, low?)",
-                source: io::Error::last_os_error(),
-            }),
+            _ => Err(Error::io(
+                "create a timer for a vCPU (is `ulimit -i`, pending signals, low?)",
+            )(io::Error::last_os_error())),
         }
     }
 

@@ -4,64 +4,35 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::host::Nanos;
 use crate::host::pm_timer::read::{Clamped, Lock, Mutexed, Published, Pure, ReadRule};
-use crate::host::pm_timer::{Clock, NoSci, PmTimer, Width};
+use crate::host::pm_timer::{NoSci, PmTimer, Width};
 use overlock::Refresh;
 use overlock::platform::Threads;
-use overlock_bench::clock;
+use overlock_bench::clock::Clock;
 use overlock_results::PmTimerRule;
 
-#[derive(Debug)]
-pub(super) enum Timer {
-    Mutex(PmTimer<RunClock, Mutexed<StdLock>, NoSci>),
-    Published(PmTimer<RunClock, Published, NoSci>),
-    Refresh(PmTimer<RunClock, Shared, NoSci>),
-    Clamped(PmTimer<RunClock, Clamped, NoSci>),
-    LockFree(PmTimer<RunClock, Pure, NoSci>),
-}
-
-impl Timer {
-    pub(super) fn new(rule: PmTimerRule, clock: clock::Clock) -> Self {
-        let (width, clock) = (Width::Bits24, RunClock(clock));
-        match rule {
-            PmTimerRule::Mutex => {
-                Self::Mutex(PmTimer::new(width, clock, Mutexed::new(StdLock::default()), NoSci))
-            }
-            PmTimerRule::Published => {
-                Self::Published(PmTimer::new(width, clock, Published::default(), NoSci))
-            }
-            PmTimerRule::Refresh => {
-                Self::Refresh(PmTimer::new(width, clock, Shared::default(), NoSci))
-            }
-            PmTimerRule::Clamped => {
-                Self::Clamped(PmTimer::new(width, clock, Clamped::default(), NoSci))
-            }
-            // The whole laboratory relies on a time stamp counter that is the same on all CPUs.
-            PmTimerRule::LockFree => Self::LockFree(PmTimer::new(width, clock, Pure, NoSci)),
-        }
+/// Returns what reads the timer under `rule`.
+pub(super) fn reader(rule: PmTimerRule, clock: Clock) -> Box<dyn Fn() -> u32 + Send + Sync> {
+    fn under<R>(rule: R, clock: Clock) -> Box<dyn Fn() -> u32 + Send + Sync>
+    where
+        R: ReadRule + Send + Sync + 'static,
+    {
+        let timer = PmTimer::new(Width::Bits24, move || Nanos(clock.now_ns()), rule, NoSci);
+        Box::new(move || timer.count())
     }
-
-    pub(super) fn count(&self) -> u32 {
-        match self {
-            Self::Mutex(timer) => timer.count(),
-            Self::Published(timer) => timer.count(),
-            Self::Refresh(timer) => timer.count(),
-            Self::Clamped(timer) => timer.count(),
-            Self::LockFree(timer) => timer.count(),
-        }
+    match rule {
+        PmTimerRule::Mutex => under(Mutexed::<StdLock>::default(), clock),
+        PmTimerRule::Published => under(Published::default(), clock),
+        PmTimerRule::Refresh => under(Shared(Refresh::zeroed()), clock),
+        PmTimerRule::Clamped => under(Clamped::default(), clock),
+        // The whole laboratory relies on a time stamp counter that is the same on all CPUs.
+        PmTimerRule::LockFree => under(Pure, clock),
     }
 }
 
 /// The rule of [`overlock::Refresh`]: a reader that finds a refresh under way waits for it and
 /// returns its result. Its cells are those that the model checker tests; here they are real memory,
 /// and a reader that waits for long halts on a futex.
-#[derive(Debug)]
-pub(super) struct Shared(Refresh<u64, Threads>);
-
-impl Default for Shared {
-    fn default() -> Self {
-        Self(Refresh::zeroed())
-    }
-}
+struct Shared(Refresh<u64, Threads>);
 
 impl ReadRule for Shared {
     fn read(&self, clock: impl FnOnce() -> Nanos) -> Nanos {
@@ -70,18 +41,8 @@ impl ReadRule for Shared {
     }
 }
 
-/// The clock of the run, for the device.
-#[derive(Debug)]
-pub(super) struct RunClock(clock::Clock);
-
-impl Clock for RunClock {
-    fn now(&self) -> Nanos {
-        Nanos(self.0.now_ns())
-    }
-}
-
-#[derive(Debug, Default)]
-pub(super) struct StdLock(Mutex<()>);
+#[derive(Default)]
+struct StdLock(Mutex<()>);
 
 impl Lock for StdLock {
     fn with<T>(&self, section: impl FnOnce() -> T) -> T {

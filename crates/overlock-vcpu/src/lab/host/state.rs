@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
+use std::thread::Thread;
 
 use crate::host::sched::Scheduler;
 use crate::host::sched::yield_to::{Policy, Tally};
@@ -11,7 +12,6 @@ use overlock_results::Accounts;
 
 use super::delay::Delay;
 use crate::lab::error::{Error, Stuck};
-use crate::lab::gate::Gate;
 use crate::lab::guest::abi::{Call, MAX_VCPUS, VcpuRecord};
 use crate::lab::maps::Code;
 use crate::lab::slice_timer::SliceTimer;
@@ -43,7 +43,8 @@ pub(crate) enum Next {
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct Post {
-    pub(super) gate: Gate,
+    /// Its thread, which waits parked until it is unparked; nothing until it is ready.
+    pub(super) handle: OnceLock<Thread>,
     /// The vCPU has to leave the guest.
     pub(super) evict: AtomicBool,
     pub(super) sample: AtomicBool,
@@ -76,7 +77,7 @@ pub(crate) struct Vcpus<'run> {
 impl<'run> Vcpus<'run> {
     pub(super) fn new(records: &'run [VcpuRecord], code: &'run Code) -> Self {
         let post = || Post {
-            gate: Gate::default(),
+            handle: OnceLock::new(),
             evict: AtomicBool::new(false),
             sample: AtomicBool::new(false),
             thread: AtomicI32::new(0),
@@ -195,7 +196,7 @@ pub(super) struct Errands {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     Go(Next),
-    /// Wait at the gate, until this time at the latest.
+    /// Wait, until this time at the latest.
     Wait(Option<u64>),
 }
 

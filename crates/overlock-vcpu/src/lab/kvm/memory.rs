@@ -13,11 +13,12 @@
 //! 0x7fff_f7a0_0000 a stack      ──► 0x1_0024_0000 ...
 //! ```
 
-use std::io;
-use std::ptr::{self, NonNull};
+use std::ffi::c_void;
+use std::ptr;
 
 use kvm_bindings::kvm_userspace_memory_region;
 use kvm_ioctls::VmFd;
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use super::paging::{PageTables, TABLES_GPA};
 use crate::lab::Error;
@@ -30,12 +31,33 @@ const FIRST_GPA: u64 = 1 << 32;
 /// this page (`vm.mmap_min_addr`), and page 0 stays unmapped so that a null pointer faults.
 pub(crate) const TSS: u64 = 0x1000;
 
-/// The memory that only the guest has: task state segment and page tables.
+/// Zeroed memory, mapped for as long as this lives.
 #[derive(Debug)]
-pub(crate) struct GuestMemory {
-    start: NonNull<u64>,
+pub(super) struct Pages {
+    pub(super) start: *mut c_void,
     bytes: usize,
 }
+
+impl Pages {
+    pub(super) fn new(bytes: usize, attempt: &'static str) -> Result<Self, Error> {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new private mapping at an address of the kernel's choice touches nothing else.
+        let start = unsafe { mmap_anonymous(ptr::null_mut(), bytes, access, MapFlags::PRIVATE) };
+        Ok(Self { start: start.map_err(Error::io(attempt))?, bytes })
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new` with this length. Nothing uses it any more: every vCPU has ended,
+        // and a guest that still used it would find its slot empty and stop with an error.
+        let _ = unsafe { munmap(self.start, self.bytes) };
+    }
+}
+
+/// The memory that only the guest has: task state segment and page tables.
+#[derive(Debug)]
+pub(crate) struct GuestMemory(#[expect(dead_code, reason = "it is the guest's")] Pages);
 
 impl GuestMemory {
     /// Gives `vm` the process's `regions`, and tables that map them.
@@ -49,37 +71,16 @@ impl GuestMemory {
             unsafe { set_slot(vm, slot, gpa, region.start, region.len()) }?;
             gpa += region.len();
         }
-        let memory = Self::zeroed((TABLES_GPA + tables.len()) as usize)?;
+        let bytes = (TABLES_GPA + tables.len()) as usize;
+        let memory = Pages::new(bytes, "map memory for the guest's page tables")?;
         let first = (TABLES_GPA / 8) as usize;
         for (at, word) in (first..).zip(tables.words()) {
-            // SAFETY: `zeroed` has allocated room for all words behind `TABLES_GPA`.
-            unsafe { memory.start.add(at).write(word) };
+            // SAFETY: there is room for all words behind `TABLES_GPA`.
+            unsafe { memory.start.cast::<u64>().add(at).write(word) };
         }
         // SAFETY: the memory is mapped until `memory` is dropped; see `Drop`.
-        unsafe { set_slot(vm, 0, 0, memory.start.as_ptr() as u64, memory.bytes as u64) }?;
-        Ok(memory)
-    }
-
-    fn zeroed(bytes: usize) -> Result<Self, Error> {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new private mapping at an address of the kernel's choice touches nothing else.
-        let start = unsafe { libc::mmap(ptr::null_mut(), bytes, access, flags, -1, 0) };
-        match NonNull::new(start.cast::<u64>()) {
-            Some(start) if start.as_ptr() != libc::MAP_FAILED.cast() => Ok(Self { start, bytes }),
-            _ => Err(Error::Io {
-                attempt: "map memory for the guest's page tables",
-                source: io::Error::last_os_error(),
-            }),
-        }
-    }
-}
-
-impl Drop for GuestMemory {
-    fn drop(&mut self) {
-        // SAFETY: mapped by `zeroed` with this length, and no reference into it is left. A guest
-        // that still used it would find its slot empty and stop with an error.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+        unsafe { set_slot(vm, 0, 0, memory.start as u64, bytes as u64) }?;
+        Ok(Self(memory))
     }
 }
 
@@ -96,8 +97,7 @@ unsafe fn set_slot(vm: &VmFd, slot: u32, gpa: u64, address: u64, bytes: u64) -> 
         userspace_addr: address,
     };
     // SAFETY: passed on to the caller.
-    unsafe { vm.set_user_memory_region(region) }.map_err(|e| Error::Io {
-        attempt: "give the guest a range of this process's memory (KVM_SET_USER_MEMORY_REGION)",
-        source: e.into(),
-    })
+    unsafe { vm.set_user_memory_region(region) }.map_err(Error::io(
+        "give the guest a range of this process's memory (KVM_SET_USER_MEMORY_REGION)",
+    ))
 }

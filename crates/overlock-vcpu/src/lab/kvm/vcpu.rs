@@ -17,7 +17,6 @@
 use std::cell::Cell;
 use std::io;
 use std::ptr::{self, NonNull};
-use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -28,13 +27,13 @@ use overlock_bench::clock::ticks;
 
 use super::stacks::Stack;
 use super::{fault, interrupt, memory, paging};
+use crate::lab::Error;
 use crate::lab::guest::abi::{Call, PM_TIMER_PORT, VcpuRecord};
 use crate::lab::guest::calls::call;
 use crate::lab::guest::ports::{Ports, begin};
 use crate::lab::host::Host;
 use crate::lab::host::state::{Exit, Next};
 use crate::lab::place::Place;
-use crate::lab::{Error, signal};
 
 /// How far a guest's time stamp counter can seem behind the host's and still count as the same: one
 /// exit lies between the two readings.
@@ -57,22 +56,13 @@ thread_local! {
     static IMMEDIATE_EXIT: Cell<*mut u8> = const { Cell::new(ptr::null_mut()) };
 }
 
-extern "C" fn on_signal(_: i32) {
+/// The handler of the engine's signal: it ends `KVM_RUN`.
+pub(super) extern "C" fn on_signal(_: i32) {
     let flag = IMMEDIATE_EXIT.get();
     if !flag.is_null() {
         // SAFETY: set while the thread runs its vCPU, whose run page is mapped for as long.
         unsafe { flag.write_volatile(1) };
     }
-}
-
-/// Makes the engine's signal end `KVM_RUN`.
-pub(crate) fn install_handler() -> Result<(), Error> {
-    static INSTALLED: OnceLock<()> = OnceLock::new();
-    if INSTALLED.get().is_none() {
-        signal::install(on_signal)?;
-        INSTALLED.get_or_init(|| ());
-    }
-    Ok(())
 }
 
 /// A vCPU that has never run.
