@@ -75,8 +75,9 @@ fn the_scheduler_decides_as_the_oracle_and_ends_well_however_it_ends() {
         let mut counts = counts.split(" late ").map(|n| n.trim().parse::<u64>().unwrap());
         (counts.next().unwrap(), counts.next().unwrap())
     };
-    // The sections are shorter than the extension of 40 ms, then without one, then longer. A holder that
-    // a thread of the kernel's own class interrupts goes back into the queue, so that a few may be taken even so.
+    // The sections are shorter than the extension of 40 ms, then without one, then longer. A holder
+    // that a thread of the kernel's own class interrupts goes back into the queue, so that a few
+    // may be taken even so.
     let (extended, without) = (holders("extended").0, holders("not-extended").0);
     assert!(3 * extended < without, "{extended} with an extension, {without} without");
     let (early, late) = holders("longer-than-extended");

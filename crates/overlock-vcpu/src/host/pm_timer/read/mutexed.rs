@@ -6,7 +6,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::ReadRule;
+use super::rule::ReadRule;
 use crate::host::Nanos;
 
 /// A lock, reduced to what this rule needs.

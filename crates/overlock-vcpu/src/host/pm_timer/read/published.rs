@@ -29,7 +29,7 @@ use core::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-use super::ReadRule;
+use super::rule::ReadRule;
 use crate::host::Nanos;
 
 /// Shares one reader's reading of the clock among all readers that arrive meanwhile.
