@@ -193,7 +193,7 @@ impl OtherScheduler for Cfs {
                 self.switch(pcpu, Some(vcpu.0), actions);
             }
             Event::Stopped { vcpu } => self.stopped(vcpu.0, actions),
-            Event::Kicked { target, .. } => self.wake(target.0, actions),
+            Event::Kicked { target } => self.wake(target.0, actions),
             Event::Ipi { from, to } => {
                 self.policy.notice(Nanos(now), Notice::Ipi { from, to });
                 self.wake(to.0, actions);

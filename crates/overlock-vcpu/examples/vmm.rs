@@ -86,7 +86,7 @@ impl Host {
         post.thread.store(unsafe { libc::gettid() }, Relaxed);
         let mut said = 0;
         let mut sched = self.sched.lock().unwrap();
-        self.tell(&mut sched, Event::Kicked { target: vcpu, by: None });
+        self.tell(&mut sched, Event::Kicked { target: vcpu });
         loop {
             let pcpu = match sched.standing(vcpu) {
                 Some(Standing::Running(pcpu)) => pcpu,

@@ -46,7 +46,7 @@ impl Host {
     }
 
     fn wake(&mut self, vcpu: u32) {
-        self.on(Event::Kicked { target: Vcpu(vcpu), by: None });
+        self.on(Event::Kicked { target: Vcpu(vcpu) });
     }
 
     /// A long spin. Returns the pCPUs of those to which the handler attempted to yield.

@@ -280,7 +280,7 @@ impl<'run> HostMachine<'run> {
         for vcpu in 0..self.vcpus.len() as u32 {
             // This keeps the vCPUs from all starting in the same nanosecond.
             self.vcpus[vcpu as usize].debt = self.rng.below(1_000);
-            self.kick(vcpu, None);
+            self.kick(vcpu);
         }
         self.core.add(self.stop_at, Event::Stop);
         if self.sample_every > 0 {

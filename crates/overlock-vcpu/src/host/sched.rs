@@ -35,13 +35,11 @@
 //!
 //! # Lookups
 //! An event examines each pCPU at most a few times, its owner and the head of its queue. A policy
-//! may examine every vCPU, but only those that it asks for are judged. Only vCPUs that are
-//! restricted to some pCPUs ([`Scheduler::set_affinity`]) are compared one by one.
+//! may examine every vCPU, but only those that it asks for are judged.
 //!
 //! # Invariants
 //! - S1: a vCPU owns at most one pCPU; a queued vCPU is in exactly one queue.
-//! - S2: no pCPU is idle while a vCPU is queued, unless that vCPU may not run there, or
-//!   [`Scheduler::rebalance`] has not been called.
+//! - S2: no pCPU is idle while a vCPU is queued.
 //! - S3: a kick of a vCPU that has not halted yet makes its next halt return at once.
 //! - S4: when a vCPU queues, its virtual time is within its cap (twice `yield_lead` and two slices
 //!   with their grace) of the time of the vCPU that lags most. So no vCPU waits for ever: while it
@@ -54,7 +52,6 @@
 //! `wakeup_preempt_entity` test for buddies; the grace is Linux's rseq slice extension (T.
 //! Gleixner, 2025) given to a vCPU. All of it is written afresh.
 
-mod affinity;
 mod check;
 mod choose;
 mod config;

@@ -9,7 +9,7 @@ mod machine;
 use core::num::NonZeroU32;
 
 use crate::support::Rule;
-use machine::{Deed, Machine, Rng, Script};
+use machine::{Deed, Machine, Script};
 use overlock_vcpu::host::sched::yield_to::{
     Chosen, Decision, NAMES, Outcome, Policy, Verdict, by_name,
 };
@@ -30,11 +30,20 @@ fn policies(vcpus: u32) -> Vec<Box<dyn Policy + Send>> {
     named.chain([Box::new(FAVOURITES) as _]).collect()
 }
 
-/// A spin whose hint and truth name arbitrary vCPUs.
-fn any_spin(rng: &mut Rng, me: Vcpu, vcpus: u64) -> Spin {
-    let anyone = Vcpu(rng.below(vcpus) as u32);
-    let hint = SpinHint::holder(anyone);
-    Spin { hint, truth: hint, ..Spin::reported(me) }
+/// A spin for a lock that `holder` has, as the guest says too.
+fn spin(me: Vcpu, holder: Vcpu) -> Deed {
+    let hint = SpinHint::holder(holder);
+    Deed::Spin(Spin { hint, truth: hint, ..Spin::reported(me) })
+}
+
+/// A vCPU that spins for `holder` and nothing else, reporting it every so many microseconds.
+fn spins(micros: u64, holder: u32) -> Script {
+    Box::new(move |_, me| (Nanos::from_micros(micros), spin(me, Vcpu(holder))))
+}
+
+/// A vCPU that works for so many milliseconds, time and again, and does this after each.
+fn works(millis: u64, deed: Deed) -> Script {
+    Box::new(move |_, _| (Nanos::from_millis(millis), deed))
 }
 
 /// A vCPU that can always run: it works and spins, kicks, interrupts, yields.
@@ -42,7 +51,7 @@ fn busy(vcpus: u64) -> Script {
     Box::new(move |rng, me| {
         let anyone = Vcpu(rng.below(vcpus) as u32);
         let deed = match rng.below(10) {
-            0..=5 => Deed::Spin(any_spin(rng, me, vcpus)),
+            0..=5 => spin(me, anyone),
             6 => Deed::Yield,
             7 => Deed::Kick(anyone),
             8 => Deed::Ipi(anyone),
@@ -158,10 +167,7 @@ fn the_oracles_catch_a_scheduler_that_lets_its_favourites_run() {
     // The runs are judged by the bounds of the scheduler as it should be.
     let honest = Config::new(6, 1);
     let unbounded = Config { yield_lead: Nanos::MAX, ..honest };
-    let spins = || -> Script {
-        Box::new(|_, me| (Nanos::from_micros(100), Deed::Spin(Spin::reported(me))))
-    };
-    let scripts = (0..6).map(|_| spins()).collect();
+    let scripts = (0..6).map(|_| spins(100, 0)).collect();
     let mut machine = Machine::new(unbounded, FAVOURITES, LATENCY, 1, scripts);
     machine.run(Nanos::from_secs(1));
     assert!(shares_are_even(&machine, &[1024; 6], &honest).is_err(), "uneven shares went unseen");
@@ -171,8 +177,7 @@ fn the_oracles_catch_a_scheduler_that_lets_its_favourites_run() {
 #[test]
 fn load_balances_where_nobody_yields() {
     for (vcpus, pcpus) in [(5, 2), (3, 2), (7, 3)] {
-        let works = || -> Script { Box::new(|_, _| (Nanos::from_secs(9), Deed::Stop)) };
-        let scripts = (0..vcpus).map(|_| works()).collect();
+        let scripts = (0..vcpus).map(|_| works(9_000, Deed::Stop)).collect();
         let config = Config::new(vcpus, pcpus);
         let policy = by_name("none", vcpus).unwrap();
         let mut machine = Machine::new(config, policy, LATENCY, 1, scripts);
@@ -184,14 +189,9 @@ fn load_balances_where_nobody_yields() {
 #[test]
 fn one_that_spins_all_the_time_is_not_starved_by_its_own_yields() {
     for policy in policies(2) {
-        let spins: Script = Box::new(|_, me| {
-            let hint = SpinHint::holder(Vcpu(1));
-            let spin = Spin { hint, truth: hint, ..Spin::reported(me) };
-            (Nanos::from_micros(100), Deed::Spin(spin))
-        });
-        let works: Script = Box::new(|_, _| (Nanos::from_secs(9), Deed::Stop));
+        let scripts = vec![spins(100, 1), works(9_000, Deed::Stop)];
         let config = Config::new(2, 1);
-        let mut machine = Machine::new(config, policy, LATENCY, 1, vec![spins, works]);
+        let mut machine = Machine::new(config, policy, LATENCY, 1, scripts);
         machine.run(Nanos::from_millis(500));
         shares_are_even(&machine, &[1024; 2], &config).unwrap();
     }
@@ -201,15 +201,7 @@ fn one_that_spins_all_the_time_is_not_starved_by_its_own_yields() {
 fn two_spinners_and_a_preempted_holder_on_one_pcpu() {
     // Under every policy that looks for the holder, the holder runs long before a slice is over.
     for name in NAMES.into_iter().filter(|name| !["none", "report"].contains(name)) {
-        let spinner = |to: u32| -> Script {
-            Box::new(move |_, me| {
-                let hint = SpinHint::holder(Vcpu(to));
-                let spin = Spin { hint, truth: hint, ..Spin::reported(me) };
-                (Nanos::from_micros(20), Deed::Spin(spin))
-            })
-        };
-        let holder: Script = Box::new(|_, _| (Nanos::from_millis(10), Deed::Yield));
-        let scripts = vec![spinner(2), spinner(2), holder];
+        let scripts = vec![spins(20, 2), spins(20, 2), works(10, Deed::Yield)];
         let policy = by_name(name, 3).unwrap();
         let mut machine = Machine::new(Config::new(3, 1), policy, LATENCY, 1, scripts);
         machine.run_while(Nanos::from_millis(50), |machine| !machine.running(2));
@@ -230,16 +222,7 @@ fn a_weight_that_no_pcpu_can_honour_neither_starves_nor_bars_the_others() {
     for name in NAMES {
         // vcpu0 should have 94 % of two pCPUs, but can use only one; the others share the other
         // one.
-        let spins = || -> Script {
-            Box::new(|_, me| {
-                let other = Vcpu(3 - me.0);
-                let hint = SpinHint::holder(other);
-                let spin = Spin { hint, truth: hint, ..Spin::reported(me) };
-                (Nanos::from_micros(100), Deed::Spin(spin))
-            })
-        };
-        let works: Script = Box::new(|_, _| (Nanos::from_secs(1), Deed::Critical(false)));
-        let scripts = vec![works, spins(), spins()];
+        let scripts = vec![works(1_000, Deed::Critical(false)), spins(100, 2), spins(100, 1)];
         let config = Config::new(3, 2);
         let mut machine = Machine::new(config, by_name(name, 3).unwrap(), LATENCY, 1, scripts);
         machine.sched.set_weight(Vcpu(0), NonZeroU32::new(30 * 1024).unwrap()).unwrap();

@@ -20,7 +20,7 @@ pub(crate) const fn us(micros: u64) -> Nanos {
 }
 
 pub(crate) fn kick(target: Vcpu) -> Event {
-    Event::Kicked { target, by: None }
+    Event::Kicked { target }
 }
 
 pub(crate) fn run(vcpu: Vcpu, pcpu: Pcpu, until: Nanos) -> Option<Action> {
@@ -66,8 +66,7 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
         1 => vcpu().prop_map(|vcpu| Event::Yielded { vcpu }),
         1 => (vcpu(), vcpu()).prop_map(|(vcpu, to)| Event::YieldedTo { vcpu, to }),
         2 => vcpu().prop_map(|vcpu| Event::Preempted { vcpu }),
-        4 => (vcpu(), proptest::option::of(vcpu()))
-            .prop_map(|(target, by)| Event::Kicked { target, by }),
+        4 => vcpu().prop_map(|target| Event::Kicked { target }),
         1 => (vcpu(), vcpu()).prop_map(|(from, to)| Event::Ipi { from, to }),
         3 => (0..PCPUS + 1).prop_map(|n| Event::Timer { pcpu: Pcpu(n) }),
         1 => vcpu().prop_map(|vcpu| Event::Answered { vcpu }),

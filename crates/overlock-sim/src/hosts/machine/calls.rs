@@ -268,9 +268,8 @@ pub(crate) fn kick(target: u32) {
     });
     sync();
     with(|m| {
-        let vcpu = m.core.current;
         m.cpu().accounts.kicks += 1;
-        let wakes = m.kick(target, Some(vcpu));
+        let wakes = m.kick(target);
         m.cpu().at += call - call / 2 + wakes;
     });
     while !is_on_host() && with(|m| m.cpu().pcpu.is_none()) {

@@ -35,9 +35,7 @@ impl HostMachine<'_> {
     pub(super) fn tell(&mut self, event: Told) {
         let alone = self.scheduler.queued() == 0;
         let woken = match event {
-            Told::Kicked { target: Vcpu(woken), .. } | Told::Ipi { to: Vcpu(woken), .. } => {
-                Some(woken)
-            }
+            Told::Kicked { target: Vcpu(woken) } | Told::Ipi { to: Vcpu(woken), .. } => Some(woken),
             _ => None,
         };
         let polls = woken.and_then(|woken| self.polls(woken));
@@ -295,10 +293,10 @@ impl HostMachine<'_> {
     }
 
     /// Kicks `vcpu`, or wakes it at its deadline. Returns what waking its thread costs the kicker.
-    pub(crate) fn kick(&mut self, vcpu: u32, by: Option<u32>) -> u64 {
+    pub(crate) fn kick(&mut self, vcpu: u32) -> u64 {
         let halted = self.standing(vcpu) == Standing::Halted;
         let sleeps = halted && self.falls_asleep_ns(vcpu).is_none() && self.polls(vcpu).is_none();
-        self.tell(Told::Kicked { target: Vcpu(vcpu), by: by.map(Vcpu) });
+        self.tell(Told::Kicked { target: Vcpu(vcpu) });
         let runs = matches!(self.standing(vcpu), Standing::Running(_));
         if sleeps && runs { self.costs.kick } else { 0 }
     }
@@ -331,7 +329,7 @@ impl HostMachine<'_> {
     pub(super) fn deadline(&mut self, vcpu: u32, halt: u64) {
         let same = self.vcpus[vcpu as usize].accounts.halts == halt;
         if same && self.standing(vcpu) == Standing::Halted {
-            self.kick(vcpu, None);
+            self.kick(vcpu);
         }
     }
 
@@ -416,7 +414,7 @@ impl HostMachine<'_> {
             if self.vcpus[vcpu as usize].spin.is_asleep() {
                 self.delay(vcpu, 0);
             } else if self.standing(vcpu) == Standing::Halted {
-                self.kick(vcpu, None);
+                self.kick(vcpu);
             }
         }
     }

@@ -7,7 +7,10 @@ use crate::host::{Nanos, Vcpu};
 impl<P: Policy> Scheduler<P> {
     /// Whether `event` can have happened at `now`.
     pub(super) fn check(&self, now: Nanos, event: &Event) -> Result<(), Error> {
-        self.not_earlier(now)?;
+        let last = self.now;
+        if now < last {
+            return Err(Error::Earlier { now, last });
+        }
         match *event {
             Event::Stopped { vcpu } => match self.known(vcpu)? {
                 Standing::Stopped => Err(Error::Stopped(vcpu)),
@@ -17,12 +20,9 @@ impl<P: Policy> Scheduler<P> {
                 Standing::Stopped => Ok(()),
                 _ => Err(Error::Plugged(vcpu)),
             },
-            Event::Kicked { target, by } => {
-                by.map_or(Ok(Standing::Halted), |by| self.known(by))?;
-                self.known(target).map(drop)
-            }
             Event::Ipi { from, to } => self.known(from).and(self.known(to)).map(drop),
-            Event::Answered { vcpu }
+            Event::Kicked { target: vcpu }
+            | Event::Answered { vcpu }
             | Event::InUser { vcpu }
             | Event::CriticalSection { vcpu, .. } => self.known(vcpu).map(drop),
             Event::Timer { pcpu } if pcpu.index() < self.slots.len() => Ok(()),
@@ -38,12 +38,7 @@ impl<P: Policy> Scheduler<P> {
         }
     }
 
-    pub(super) fn not_earlier(&self, now: Nanos) -> Result<(), Error> {
-        let last = self.now;
-        if now < last { Err(Error::Earlier { now, last }) } else { Ok(()) }
-    }
-
-    pub(super) fn known(&self, vcpu: Vcpu) -> Result<Standing, Error> {
+    fn known(&self, vcpu: Vcpu) -> Result<Standing, Error> {
         self.standing(vcpu).ok_or(Error::NoVcpu(vcpu))
     }
 }

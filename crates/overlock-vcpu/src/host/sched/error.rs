@@ -21,8 +21,6 @@ pub enum Error {
     Stopped(Vcpu),
     /// This vCPU has not stopped, so it can't be plugged.
     Plugged(Vcpu),
-    /// This vCPU may run on no pCPU at all.
-    Nowhere(Vcpu),
     /// The clock went back.
     Earlier {
         /// The time of this event.
@@ -40,7 +38,6 @@ impl fmt::Display for Error {
             Self::NotOwner(vcpu) => write!(f, "{vcpu} owns no pCPU"),
             Self::Stopped(vcpu) => write!(f, "{vcpu} has stopped already"),
             Self::Plugged(vcpu) => write!(f, "{vcpu} has not stopped"),
-            Self::Nowhere(vcpu) => write!(f, "{vcpu} may run on no pCPU; name at least one"),
             Self::Earlier { now, last } => {
                 write!(f, "the clock went back from {} ns to {} ns", last.0, now.0)
             }

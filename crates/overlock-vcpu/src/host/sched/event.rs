@@ -12,9 +12,8 @@
 //!   for a preemption, which takes effect with the owner's next event of the first kind.
 //!
 //! One event leads to at most one action. It touches one pCPU (the owner's, or the one that takes a
-//! woken vCPU), and no pCPU is idle while a queued vCPU may run there, so giving one away never
-//! makes work for another. If vCPUs are restricted to some pCPUs, it can: then call
-//! [`Scheduler::rebalance`](super::Scheduler::rebalance).
+//! woken vCPU), and no pCPU is idle while a vCPU is queued, so giving one away never makes work for
+//! another.
 //!
 //! An event that can't have happened (by a vCPU that does not exist, or that halts while it owns no
 //! pCPU; before the last event) is an [`Error`](super::Error), and changes nothing. What a guest claims about
@@ -72,8 +71,6 @@ pub enum Event {
     Kicked {
         /// The vCPU to wake up.
         target: Vcpu,
-        /// The vCPU that kicks, if one does: usually one that has just released a lock.
-        by: Option<Vcpu>,
     },
     /// A vCPU interrupts another; like a kick, this ends a halt.
     Ipi {

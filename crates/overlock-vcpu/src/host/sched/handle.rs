@@ -71,8 +71,7 @@ impl<P: Policy> Scheduler<P> {
         self.vcpus[vcpu.index()].spinning = true;
         self.begin_decision(vcpu, Cause::Spin(spin.source));
         let limit = self.limit();
-        let (vcpus, affinity) = (&self.vcpus[..], &self.affinity);
-        let judge = Judge { vcpus, affinity, giver: vcpu, pcpu, limit };
+        let judge = Judge { vcpus: &self.vcpus, giver: vcpu, limit };
         let view = View::live(self.now, self.config.pcpus, self.waiting, &judge);
         self.decision.truth = spin.awaited(&view);
         let verdict = self.policy.on_spin(spin, &view, &mut self.decision.trace);
@@ -117,7 +116,7 @@ impl<P: Policy> Scheduler<P> {
         limit: Option<VirtualTime>,
         (to, why): (Vcpu, Chosen),
     ) -> Outcome {
-        match self.judge(giver, pcpu, limit).unfit(to) {
+        match self.judge(giver, limit).unfit(to) {
             None => Outcome::Directed { to, why },
             Some(unfit) => {
                 self.decision.trace.skip(to, unfit);
@@ -131,7 +130,7 @@ impl<P: Policy> Scheduler<P> {
     fn plain(&self, giver: Vcpu, pcpu: Pcpu, limit: Option<VirtualTime>, why: Missed) -> Outcome {
         match self.pick(pcpu) {
             None => Outcome::Stayed { why: Missed::NobodyWaits },
-            Some(to) if self.judge(giver, pcpu, limit).ahead(to) => {
+            Some(to) if self.judge(giver, limit).ahead(to) => {
                 Outcome::Stayed { why: Missed::AheadOfShare }
             }
             Some(to) => Outcome::Plain { to, why },
@@ -150,7 +149,7 @@ impl<P: Policy> Scheduler<P> {
             Standing::Queued(_) => record.kicked |= !record.woken,
             Standing::Halted => {
                 let home = record.home;
-                idle = self.idle_for(target, home);
+                idle = self.idle(home);
                 // A sleeping vCPU saves up no more than one slice, relative to the waiting or else
                 // running ones.
                 let level = self.least().or_else(|| self.least_running(|_| true));
@@ -171,7 +170,7 @@ impl<P: Policy> Scheduler<P> {
     /// Preempts the owner that is furthest ahead, if `target` lags enough behind it.
     fn wake_preempt(&mut self, target: Vcpu) -> Option<Action> {
         let Some(Standing::Queued(home)) = self.standing(target) else { return None };
-        let (time, owner, pcpu) = self.furthest(target)?;
+        let (time, owner, pcpu) = self.furthest()?;
         let lagging = self.vcpus[target.index()].time;
         if time <= lagging.plus(standard(self.config.wake_lag)) {
             return None;
@@ -212,8 +211,7 @@ impl<P: Policy> Scheduler<P> {
     /// Whether the owner of `pcpu` may stay a little longer because of its critical section.
     fn earns_grace(&self, vcpu: Vcpu, pcpu: Pcpu) -> bool {
         let graced = self.slots[pcpu.index()].graced;
-        let critical = self.vcpus[vcpu.index()].critical && self.affinity.allows(vcpu, pcpu);
-        critical && !graced && self.config.grace > Nanos::ZERO
+        self.vcpus[vcpu.index()].critical && !graced && self.config.grace > Nanos::ZERO
     }
 
     pub(super) fn critical_section(&mut self, vcpu: Vcpu, inside: bool) -> Option<Action> {

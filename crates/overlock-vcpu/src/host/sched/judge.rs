@@ -1,17 +1,14 @@
 //! Whether a vCPU may have a pCPU out of turn.
 
-use super::affinity::Affinity;
 use super::vcpu::{Record, Standing, VirtualTime, WEIGHT_DEFAULT};
 use super::yield_to::{Candidate, Skipped};
-use crate::host::{Nanos, Pcpu, Vcpu};
+use crate::host::{Nanos, Vcpu};
 
 /// Judges which vCPUs may be boosted past the others.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Judge<'a> {
     pub(super) vcpus: &'a [Record],
-    pub(super) affinity: &'a Affinity,
     pub(super) giver: Vcpu,
-    pub(super) pcpu: Pcpu,
     pub(super) limit: Option<VirtualTime>,
 }
 
@@ -29,13 +26,7 @@ impl Judge<'_> {
             Standing::Halted => Some(Skipped::Halted),
             Standing::Running(_) => Some(Skipped::Running),
             Standing::Stopped => Some(Skipped::Stopped),
-            Standing::Queued(_) if !self.affinity.allows(vcpu, self.pcpu) => {
-                Some(Skipped::NotAllowedHere)
-            }
-            Standing::Queued(_) => {
-                let ahead = self.limit.is_some_and(|limit| record.time > limit);
-                ahead.then_some(Skipped::AheadOfShare)
-            }
+            Standing::Queued(_) => self.ahead(vcpu).then_some(Skipped::AheadOfShare),
         }
     }
 

@@ -37,13 +37,8 @@ impl<P: Policy> Scheduler<P> {
     /// stays.
     pub(super) fn replace(&mut self, vcpu: Vcpu, pcpu: Pcpu, next: Option<Vcpu>) -> Action {
         let Some(next) = next else {
-            self.slots[pcpu.index()].next = None;
-            if !self.affinity.allows(vcpu, pcpu) {
-                self.vacate(vcpu, pcpu, Standing::Queued(pcpu));
-                self.queue(vcpu, pcpu);
-                return self.fill(pcpu);
-            }
-            self.slots[pcpu.index()].preempting = false;
+            let slot = &mut self.slots[pcpu.index()];
+            (slot.next, slot.preempting) = (None, false);
             return self.resume(vcpu, pcpu);
         };
         self.vacate(vcpu, pcpu, Standing::Queued(pcpu));
@@ -93,8 +88,8 @@ impl<P: Policy> Scheduler<P> {
         self.resume(vcpu, pcpu)
     }
 
-    /// Puts `vcpu` in the queue of `pcpu`, or of the nearest pCPU on which it may run. Its virtual
-    /// time is kept within its cap of those that wait.
+    /// Puts `vcpu` in the queue of `pcpu`. Its virtual time is kept within its cap of those that
+    /// wait.
     ///
     /// The cap is what two boosts and two slices with their grace can add to a vCPU's lead. A
     /// larger lead comes only from CPU time that no other vCPU wanted, or from weights that the
@@ -110,7 +105,7 @@ impl<P: Policy> Scheduler<P> {
             let cap = lead.plus(lead).plus(turn).plus(turn);
             record.time = record.time.clamp(least.minus(cap), least.plus(cap));
         }
-        self.enqueue(vcpu, self.affinity.nearest(vcpu, pcpu));
+        self.enqueue(vcpu, pcpu);
     }
 
     /// Puts `vcpu` in the queue of `pcpu` with the virtual time that it has.

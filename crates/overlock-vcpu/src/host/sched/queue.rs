@@ -42,11 +42,6 @@ impl RunQueue {
         self.entries.first().copied()
     }
 
-    /// The vCPU that lags most of those for which `passes` holds, and its virtual time.
-    pub(super) fn find(&self, passes: impl Fn(Vcpu) -> bool) -> Option<(VirtualTime, Vcpu)> {
-        self.entries.iter().find(|&&(_, vcpu)| passes(vcpu)).copied()
-    }
-
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }

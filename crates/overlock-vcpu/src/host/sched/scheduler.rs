@@ -1,10 +1,8 @@
 //! The scheduler's state, and the way of an event into it. What an event leads to is in
 //! `handle.rs`.
 
-use alloc::vec;
 use alloc::vec::Vec;
 
-use super::affinity::Affinity;
 use super::config::{Config, ConfigError};
 use super::error::Error;
 use super::event::{Action, Event};
@@ -41,7 +39,7 @@ impl Slot {
 /// The vCPUs of one guest, or several, on their pCPUs.
 ///
 /// Feed it every event with its time, and carry out the action that comes back. No event allocates;
-/// [`Scheduler::new`], [`Scheduler::set_weight`] and [`Scheduler::set_affinity`] do.
+/// [`Scheduler::new`] does.
 #[derive(Debug)]
 pub struct Scheduler<P> {
     pub(super) config: Config,
@@ -55,7 +53,6 @@ pub struct Scheduler<P> {
     pub(super) waiting: u32,
     /// When the first of them queued. Slices that ended before that were renewed.
     pub(super) contested: Nanos,
-    pub(super) affinity: Affinity,
 }
 
 impl<P: Policy> Scheduler<P> {
@@ -87,7 +84,6 @@ impl<P: Policy> Scheduler<P> {
             tally: Tally::default(),
             waiting: 0,
             contested: Nanos::ZERO,
-            affinity: Affinity(vec![None; config.vcpus as usize]),
         })
     }
 
@@ -107,7 +103,7 @@ impl<P: Policy> Scheduler<P> {
             Event::Preempted { vcpu } => self.preempted(vcpu),
             Event::Stopped { vcpu } => self.stopped(vcpu),
             Event::Plugged { vcpu } => self.plugged(vcpu),
-            Event::Kicked { target, .. } => self.wake(target),
+            Event::Kicked { target } => self.wake(target),
             Event::Ipi { from, to } => {
                 self.policy.notice(self.now, Notice::Ipi { from, to });
                 self.wake(to)

@@ -120,7 +120,7 @@ impl Turn<'_> {
         if self.standing(vcpu) == Standing::Halted
             && self.state.guests[vcpu as usize].deadline.is_some_and(due)
         {
-            self.wake(vcpu, None);
+            self.wake(vcpu);
         }
     }
 
@@ -147,7 +147,7 @@ impl Turn<'_> {
         self.state.started = Some(self.now);
         self.errands.alarm = true;
         for vcpu in 0..self.state.guests.len() as u32 {
-            self.wake(vcpu, None);
+            self.wake(vcpu);
         }
     }
 
@@ -166,7 +166,7 @@ impl Turn<'_> {
             }
             Call::Kick => {
                 if let Some(target) = target {
-                    self.wake(target, Some(me));
+                    self.wake(target);
                 }
             }
             Call::LongSpin => self.long_spin(vcpu, SpinSource::Reported),
@@ -232,8 +232,8 @@ impl Turn<'_> {
     }
 
     /// Kicks `vcpu`, or wakes it because its deadline has passed.
-    fn wake(&mut self, vcpu: u32, by: Option<Vcpu>) {
-        self.tell(Event::Kicked { target: Vcpu(vcpu), by });
+    fn wake(&mut self, vcpu: u32) {
+        self.tell(Event::Kicked { target: Vcpu(vcpu) });
     }
 
     /// Tells the scheduler if the slice of `vcpu` is over.
@@ -327,7 +327,7 @@ impl Turn<'_> {
             Err(source) => return self.fail(Error::Impossible { event, source }),
         };
         let woken = match event {
-            Event::Kicked { target, .. } => Some(target),
+            Event::Kicked { target } => Some(target),
             Event::Ipi { to, .. } => Some(to),
             _ => None,
         };

@@ -4,27 +4,10 @@
 //! Each vCPU follows a script: run for a given time, then perform a deed. Leaving the guest takes
 //! `latency`, as on a real host. Nothing here reads a clock, so a seed reproduces a run.
 
+use overlock_results::Rng;
 use overlock_vcpu::host::sched::yield_to::{Decision, Outcome, Policy};
 use overlock_vcpu::host::sched::{Action, Config, Event, Scheduler, Spin};
 use overlock_vcpu::host::{Nanos, Pcpu, Vcpu};
-
-/// A small generator (xorshift64*), so that scripts are reproducible.
-#[derive(Clone, Debug)]
-pub(crate) struct Rng(u64);
-
-impl Rng {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed | 1)
-    }
-
-    /// A number below `bound`, which must not be zero.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % bound
-    }
-}
 
 /// What a vCPU does at the end of a stretch of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +108,7 @@ impl<P: Policy> Machine<P> {
         };
         for n in 0..machine.guests.len() {
             machine.wake(n);
-            machine.send(Event::Kicked { target: Vcpu(n as u32), by: None }, None);
+            machine.send(Event::Kicked { target: Vcpu(n as u32) }, None);
         }
         machine
     }
@@ -199,7 +182,7 @@ impl<P: Policy> Machine<P> {
             }
             Next::Wake(n) => {
                 self.wake(n);
-                self.send(Event::Kicked { target: Vcpu(n as u32), by: None }, None);
+                self.send(Event::Kicked { target: Vcpu(n as u32) }, None);
             }
             Next::Deed(p) => self.deed(p),
         }
@@ -228,7 +211,7 @@ impl<P: Policy> Machine<P> {
             }
             Deed::Kick(target) => {
                 self.wake(target.index());
-                self.send(Event::Kicked { target, by: Some(vcpu) }, None);
+                self.send(Event::Kicked { target }, None);
             }
             Deed::Ipi(to) => {
                 self.wake(to.index());

@@ -72,8 +72,6 @@ reasons! {
         Stopped = "stopped",
         /// It belongs to another guest; the spinner does not wait for that.
         OtherGuest = "other-guest",
-        /// It may not run on the pCPU that it would get.
-        NotAllowedHere = "not-allowed-here",
         /// It has had so much CPU time that boosting it would starve another vCPU.
         AheadOfShare = "ahead-of-share",
         /// It left its own pCPU spinning, and would probably spin again.

@@ -58,9 +58,7 @@ impl<P: Policy> Policy for PvHint<P> {
                 return Verdict::To(vcpu, why);
             }
             match view.unfit(vcpu) {
-                Some(Skipped::AheadOfShare | Skipped::NotAllowedHere) => {
-                    return Verdict::Plain(Missed::AheadOfShare);
-                }
+                Some(Skipped::AheadOfShare) => return Verdict::Plain(Missed::AheadOfShare),
                 Some(Skipped::Running) => running = true,
                 _ => {}
             }

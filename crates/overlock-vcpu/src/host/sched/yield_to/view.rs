@@ -87,7 +87,7 @@ impl<'a> View<'a> {
     /// Whether `vcpu` waits for a pCPU.
     #[must_use]
     pub fn off_cpu(&self, vcpu: Vcpu) -> bool {
-        matches!(self.unfit(vcpu), None | Some(Skipped::AheadOfShare | Skipped::NotAllowedHere))
+        matches!(self.unfit(vcpu), None | Some(Skipped::AheadOfShare))
     }
 
     /// Whether `vcpu` can be boosted; if it cannot, `trace` records why.
