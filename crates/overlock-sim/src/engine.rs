@@ -22,15 +22,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 mod core;
 mod fiber;
 mod heap;
-mod home;
 mod machine;
 mod region;
 mod word;
 
 pub(crate) use self::core::Core;
 pub(crate) use fiber::suspend;
-pub(crate) use home::Home;
-pub(crate) use machine::{Machine, is_on_host, with};
+pub(crate) use machine::{Home, Machine, is_on_host, with};
 pub(crate) use region::Region;
 pub(crate) use word::{Access, Cost, Observer, Touch, Word};
 

@@ -6,8 +6,7 @@ use std::ptr;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
 
-use super::home::Handle;
-use super::machine::{Machine, with};
+use super::machine::{Handle, Machine, with};
 
 /// Room for a workload, or five nested contexts of a lock under test, unoptimised.
 const STACK: usize = 256 << 10;

@@ -1,7 +1,11 @@
 //! What the engine asks of a machine, and the way from a CPU to its machine.
 
+use std::cell::Cell;
+use std::ptr;
+
+use corosensei::Yielder;
+
 use super::core::Core;
-use super::home::Home;
 
 /// A machine that the engine runs.
 pub(crate) trait Machine: Sized {
@@ -39,7 +43,7 @@ pub(crate) trait Machine: Sized {
 /// If there is none.
 #[inline]
 pub(crate) fn with<M: Machine, R>(call: impl FnOnce(&mut M) -> R) -> R {
-    let machine = M::home(Home::machine);
+    let machine = M::home(|home| home.machine.get());
     assert!(!machine.is_null(), "only the CPUs of a run may do this");
     // SAFETY: `run` has set the pointer to the machine that it borrows until it returns, and
     // accesses the machine only through here. There is one thread, and no call is made within
@@ -51,5 +55,31 @@ pub(crate) fn with<M: Machine, R>(call: impl FnOnce(&mut M) -> R) -> R {
 /// Whether no CPU runs: the machine itself does, or nothing. Accesses then take no time.
 #[inline]
 pub(crate) fn is_on_host<M: Machine>() -> bool {
-    M::home(Home::is_on_host)
+    M::home(|home| home.on_host.get())
+}
+
+/// The yielder of a CPU's coroutine.
+pub(super) type Handle = Cell<*const Yielder<(), ()>>;
+
+/// Where an OS thread keeps the machine that it runs.
+#[derive(Debug)]
+pub(crate) struct Home<M> {
+    pub(super) machine: Cell<*mut M>,
+    pub(super) on_host: Cell<bool>,
+    pub(super) handles: Cell<*const Handle>,
+}
+
+impl<M> Home<M> {
+    pub(crate) const fn empty() -> Self {
+        let (machine, handles) = (Cell::new(ptr::null_mut()), Cell::new(ptr::null()));
+        Self { machine, on_host: Cell::new(true), handles }
+    }
+
+    /// Lets the machine ask its program something.
+    pub(crate) fn ask<R>(&self, question: impl FnOnce() -> R) -> R {
+        let before = self.on_host.replace(true);
+        let answer = question();
+        self.on_host.set(before);
+        answer
+    }
 }

@@ -30,7 +30,7 @@ use super::coherence::{LineId, Lines, Reached};
 use super::host_profile::{Background, HostProfile, Ns};
 use super::scheduling::{MakeScheduler, OtherScheduler, ns, scheduler};
 use super::spin::{Loop, Only};
-use crate::engine::{Access, Core, Touch};
+use crate::engine::{self, Access, Core, Home, Touch};
 use overlock_results::{Rng, seed_of};
 
 mod background;
@@ -275,36 +275,6 @@ impl<'run> HostMachine<'run> {
         self.core.plan(vcpu, self.vcpus[vcpu as usize].at);
     }
 
-    /// Plans the first events of a run.
-    fn start(&mut self) {
-        for vcpu in 0..self.vcpus.len() as u32 {
-            // This keeps the vCPUs from all starting in the same nanosecond.
-            self.vcpus[vcpu as usize].debt = self.rng.below(1_000);
-            self.kick(vcpu);
-        }
-        self.core.add(self.stop_at, Event::Stop);
-        if self.sample_every > 0 {
-            self.core.add(self.sample_every, Event::Sample);
-        }
-        if self.cancel.is_some() {
-            self.core.add(LOOK_EVERY_NS, Event::Look);
-        }
-        for pcpu in 0..self.slices.len() as u32 {
-            self.plan_background(pcpu);
-            self.plan_balance(pcpu);
-        }
-    }
-
-    /// Whether all vCPUs have ended, or the rest never will.
-    #[inline]
-    fn is_over(&mut self) -> bool {
-        if self.core.planned() >= self.next_look {
-            self.next_look += LOOK_EVERY_EVENTS;
-            self.look_at_cancel();
-        }
-        self.alive == 0 || self.given_up
-    }
-
     /// Ends the run now if it has been cancelled.
     fn look_at_cancel(&mut self) {
         if !self.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
@@ -316,34 +286,6 @@ impl<'run> HostMachine<'run> {
         } else if self.core.now >= self.stop_at + CANCELLED_GRACE_NS {
             self.given_up = true;
         }
-    }
-
-    fn happens(&mut self, event: Event) {
-        match event {
-            Event::Slice { pcpu } => self.slice(pcpu),
-            Event::Evicted { vcpu, pcpu } => self.evicted(vcpu, pcpu),
-            Event::Interrupt { vcpu } => self.interrupted(vcpu),
-            Event::Deadline { vcpu, halt } => self.deadline(vcpu, halt),
-            Event::Background { pcpu } => self.background(pcpu),
-            Event::Balance { pcpu } => self.balance(pcpu),
-            Event::Sample => self.sample(),
-            Event::Look => {
-                self.core.add(self.core.now + LOOK_EVERY_NS, Event::Look);
-                self.look_at_cancel();
-            }
-            // This is skipped if the run was cancelled.
-            Event::Stop if self.books_at_stop.is_none() => self.stop(),
-            Event::Stop => {}
-            Event::GiveUp => self.given_up = true,
-        }
-    }
-
-    /// Records that the current vCPU's program has returned.
-    fn ended(&mut self) {
-        let vcpu = self.core.current;
-        self.vcpus[vcpu as usize].ended = true;
-        self.alive -= 1;
-        self.tell(Told::Stopped { vcpu: Vcpu(vcpu) });
     }
 
     /// The vCPUs that have not ended, and what they are doing.
@@ -444,6 +386,87 @@ impl<'run> HostMachine<'run> {
             self.plan(vcpu);
         }
         self.lines.give_back(line, watchers);
+    }
+}
+
+impl engine::Machine for HostMachine<'static> {
+    type Event = Event;
+
+    #[inline]
+    fn home<R>(visit: impl FnOnce(&Home<Self>) -> R) -> R {
+        thread_local! {
+            static HOME: Home<HostMachine<'static>> = const { Home::empty() };
+        }
+        HOME.with(visit)
+    }
+
+    #[inline]
+    fn core(&mut self) -> &mut Core<Event> {
+        &mut self.core
+    }
+
+    fn start(&mut self) {
+        for vcpu in 0..self.vcpus.len() as u32 {
+            // This keeps the vCPUs from all starting in the same nanosecond.
+            self.vcpus[vcpu as usize].debt = self.rng.below(1_000);
+            self.kick(vcpu);
+        }
+        self.core.add(self.stop_at, Event::Stop);
+        if self.sample_every > 0 {
+            self.core.add(self.sample_every, Event::Sample);
+        }
+        if self.cancel.is_some() {
+            self.core.add(LOOK_EVERY_NS, Event::Look);
+        }
+        for pcpu in 0..self.slices.len() as u32 {
+            self.plan_background(pcpu);
+            self.plan_balance(pcpu);
+        }
+    }
+
+    #[inline]
+    fn is_over(&mut self) -> bool {
+        if self.core.planned() >= self.next_look {
+            self.next_look += LOOK_EVERY_EVENTS;
+            self.look_at_cancel();
+        }
+        self.alive == 0 || self.given_up
+    }
+
+    #[inline]
+    fn is_due(&mut self, vcpu: u32) -> bool {
+        !self.repeats(vcpu)
+    }
+
+    fn happens(&mut self, event: Event) {
+        match event {
+            Event::Slice { pcpu } => self.slice(pcpu),
+            Event::Evicted { vcpu, pcpu } => self.evicted(vcpu, pcpu),
+            Event::Interrupt { vcpu } => self.interrupted(vcpu),
+            Event::Deadline { vcpu, halt } => self.deadline(vcpu, halt),
+            Event::Background { pcpu } => self.background(pcpu),
+            Event::Balance { pcpu } => self.balance(pcpu),
+            Event::Sample => self.sample(),
+            Event::Look => {
+                self.core.add(self.core.now + LOOK_EVERY_NS, Event::Look);
+                self.look_at_cancel();
+            }
+            // This is skipped if the run was cancelled.
+            Event::Stop if self.books_at_stop.is_none() => self.stop(),
+            Event::Stop => {}
+            Event::GiveUp => self.given_up = true,
+        }
+    }
+
+    fn ended(&mut self) {
+        let vcpu = self.core.current;
+        self.vcpus[vcpu as usize].ended = true;
+        self.alive -= 1;
+        self.tell(Told::Stopped { vcpu: Vcpu(vcpu) });
+    }
+
+    fn program(_: u32) {
+        engine::with(|m: &mut Self| m.guest).run();
     }
 }
 

@@ -16,7 +16,7 @@ use super::machine::{Counts, Guest, HostMachine, calls};
 use super::memory::Turn;
 use super::platform::{Simulated, Tables};
 use super::scheduling::MakeScheduler;
-use super::timer::Timer;
+use super::timer;
 
 /// Runs a profile under a lock, as [`workload::run`] does.
 type RunLock = fn(&Simulation<'_>, &Config<'_>, &Profile, &str) -> Result<Run, Error>;
@@ -106,8 +106,8 @@ impl Engine for Simulation<'_> {
 
     fn run<P: Program<Simulated>>(&self, config: &Config, program: &P) -> Result<Outcome, Error> {
         config.check()?;
-        let (timer, tables) = (Timer::new(config.pm_timer), Tables::new(config.vcpus));
-        let (guest, read) = (Hosted(program), || timer.count());
+        let (read, tables) = (timer::reader(config.pm_timer), Tables::new(config.vcpus));
+        let guest = Hosted(program);
         let Setup { host, seed, more } = self.setup;
         let mut machine =
             HostMachine::new(host, *seed, config, &guest, &tables, &read, more.scheduler)?;

@@ -13,66 +13,34 @@ use overlock::atomic::{Atomic, ConstAtomic};
 use overlock_results::PmTimerRule;
 use overlock_vcpu::host::Nanos;
 use overlock_vcpu::host::pm_timer::read::{Clamped, Lock, Mutexed, Pure, ReadRule};
-use overlock_vcpu::host::pm_timer::{Clock, NoSci, PmTimer, Width};
+use overlock_vcpu::host::pm_timer::{NoSci, PmTimer, Width};
 
 use super::machine::calls::{Timed, is_on_host, relax, spend, sync, with};
 use super::platform::OnHost;
 
-#[derive(Debug)]
-pub(crate) struct Timer {
-    rule: Rule,
-    line: Line,
-}
-
-/// The line that all readers share.
-#[derive(Debug)]
-#[repr(align(128))]
-struct Line(Timed<u32>);
-
-#[derive(Debug)]
-enum Rule {
-    Mutex(PmTimer<Virtual, Mutexed<Spin>, NoSci>),
-    Published(PmTimer<Virtual, Tried, NoSci>),
-    Refresh(PmTimer<Virtual, Shared, NoSci>),
-    Clamped(PmTimer<Virtual, Clamped, NoSci>),
-    LockFree(PmTimer<Virtual, Pure, NoSci>),
-}
-
-impl Timer {
-    pub(crate) fn new(rule: PmTimerRule) -> Self {
-        let (width, clock) = (Width::Bits24, Virtual);
-        let rule = match rule {
-            PmTimerRule::Mutex => {
-                Rule::Mutex(PmTimer::new(width, clock, Mutexed::new(Spin::default()), NoSci))
-            }
-            PmTimerRule::Published => {
-                Rule::Published(PmTimer::new(width, clock, Tried::default(), NoSci))
-            }
-            PmTimerRule::Refresh => {
-                Rule::Refresh(PmTimer::new(width, clock, Shared(Refresh::zeroed()), NoSci))
-            }
-            PmTimerRule::Clamped => {
-                Rule::Clamped(PmTimer::new(width, clock, Clamped::default(), NoSci))
-            }
-            PmTimerRule::LockFree => Rule::LockFree(PmTimer::new(width, clock, Pure, NoSci)),
-        };
-        Self { rule, line: Line(Timed::ZERO) }
+/// Returns what reads the timer under `rule`, on a vCPU.
+pub(crate) fn reader(rule: PmTimerRule) -> Box<dyn Fn() -> u32> {
+    fn under(rule: impl ReadRule + 'static) -> Box<dyn Fn() -> u32> {
+        let timer = PmTimer::new(Width::Bits24, now, rule, NoSci);
+        Box::new(move || timer.count())
     }
+    match rule {
+        PmTimerRule::Mutex => under(Mutexed::<Spin>::default()),
+        PmTimerRule::Published => under(Tried::default()),
+        PmTimerRule::Refresh => under(Shared(Refresh::zeroed())),
+        PmTimerRule::Clamped => under(Counted(Timed::ZERO, Clamped::default())),
+        PmTimerRule::LockFree => under(Pure),
+    }
+}
 
-    /// Reads the timer, on a vCPU.
-    pub(crate) fn count(&self) -> u32 {
-        let Line(line) = &self.line;
-        match &self.rule {
-            // The rule's lock has cells of its own.
-            Rule::Mutex(timer) => timer.count(),
-            Rule::Published(timer) => timer.count(),
-            Rule::Refresh(timer) => timer.count(),
-            Rule::Clamped(timer) => {
-                line.fetch_add(1, Relaxed);
-                timer.count()
-            }
-            Rule::LockFree(timer) => timer.count(),
-        }
+/// The rule of [`Clamped`], whose one access to what it shares costs time.
+#[derive(Debug)]
+struct Counted(Timed<u32>, Clamped);
+
+impl ReadRule for Counted {
+    fn read(&self, clock: impl FnOnce() -> Nanos) -> Nanos {
+        self.0.fetch_add(1, Relaxed);
+        self.1.read(clock)
     }
 }
 
@@ -113,8 +81,10 @@ fn waiting(wait: impl FnOnce()) {
     }
 }
 
-/// The rule of [`overlock::Refresh`], on cells whose accesses cost time.
+/// The rule of [`overlock::Refresh`], on cells whose accesses cost time: all of them on one line,
+/// wherever the timer lies.
 #[derive(Debug)]
+#[repr(align(128))]
 struct Shared(Refresh<u64, OnHost<true>>);
 
 impl ReadRule for Shared {
@@ -125,19 +95,14 @@ impl ReadRule for Shared {
 }
 
 /// The clock of the run, for the device; the rest of the device's work is in its price.
-#[derive(Debug)]
-struct Virtual;
-
-impl Clock for Virtual {
-    fn now(&self) -> Nanos {
-        if is_on_host() {
-            // The device is created before the run begins.
-            return Nanos::ZERO;
-        }
-        spend(with(|m| m.costs.device));
-        sync();
-        Nanos(with(|m| m.cpu().at))
+fn now() -> Nanos {
+    if is_on_host() {
+        // The device is created before the run begins.
+        return Nanos::ZERO;
     }
+    spend(with(|m| m.costs.device));
+    sync();
+    Nanos(with(|m| m.cpu().at))
 }
 
 /// A spin lock that the first CPU to try takes, without any back-off: Xen's at that time.

@@ -29,7 +29,7 @@ use std::panic::Location;
 
 use overlock::counters::Event as Counter;
 
-use crate::engine::Core;
+use crate::engine::{self, Core, Home};
 use crate::torture::arena::Arena;
 use crate::torture::conditions::{CPUS, Conditions, Hold, Verb};
 use crate::torture::failure::{Breach, Oracle};
@@ -268,31 +268,6 @@ impl TorturedMachine {
         }
     }
 
-    /// Gives the first CPUs a processor.
-    fn start(&mut self) {
-        (0..self.cpus.len()).for_each(|cpu| self.gain(cpu));
-        self.plan_audit();
-    }
-
-    /// Whether the run has failed, or nothing will happen to any CPU.
-    fn is_over(&mut self) -> bool {
-        let something = self.cpus.iter().any(|cpu| cpu.due() != u64::MAX)
-            || self.core.coming().any(|event| matches!(event, Event::Kick(_)));
-        if !something {
-            self.end();
-        }
-        !something || self.failure.is_some()
-    }
-
-    /// The time of a CPU's plan has come. Returns whether the CPU runs.
-    fn is_due(&mut self, cpu: usize) -> bool {
-        let runs = self.cpus[cpu].status == Status::Running;
-        if !runs {
-            self.timer(cpu);
-        }
-        runs
-    }
-
     /// Plans what next happens to a CPU without another's doing (M1).
     fn plan(&mut self, cpu: usize) {
         match self.cpus[cpu].due() {
@@ -456,4 +431,57 @@ enum AtStep {
 /// The number of steps until the next fault that occurs once in `one_in`.
 fn gap(rng: &mut Rng, one_in: u32) -> u64 {
     if one_in == 0 { u64::MAX } else { 1 + rng.below(2 * u64::from(one_in)) }
+}
+
+impl engine::Machine for TorturedMachine {
+    type Event = Event;
+
+    fn home<R>(visit: impl FnOnce(&Home<Self>) -> R) -> R {
+        thread_local! {
+            static HOME: Home<TorturedMachine> = const { Home::empty() };
+        }
+        HOME.with(visit)
+    }
+
+    fn core(&mut self) -> &mut Core<Event> {
+        &mut self.core
+    }
+
+    fn start(&mut self) {
+        (0..self.cpus.len()).for_each(|cpu| self.gain(cpu));
+        self.plan_audit();
+    }
+
+    fn is_over(&mut self) -> bool {
+        let something = self.cpus.iter().any(|cpu| cpu.due() != u64::MAX)
+            || self.core.coming().any(|event| matches!(event, Event::Kick(_)));
+        if !something {
+            self.end();
+        }
+        !something || self.failure.is_some()
+    }
+
+    fn is_due(&mut self, cpu: u32) -> bool {
+        let cpu = cpu as usize;
+        let runs = self.cpus[cpu].status == Status::Running;
+        if !runs {
+            self.timer(cpu);
+        }
+        runs
+    }
+
+    fn happens(&mut self, event: Event) {
+        match event {
+            Event::Kick(kick) => _ = self.deliver(kick),
+            Event::Audit => self.audit(),
+        }
+    }
+
+    fn ended(&mut self) {
+        self.lose(Status::Done);
+    }
+
+    fn program(cpu: u32) {
+        (engine::with(|m: &mut Self| m.program.task))(cpu as usize);
+    }
 }

@@ -7,8 +7,8 @@ use std::ptr;
 
 use overlock_vcpu::host::sched::SpinSource;
 
-use super::{Event, HostMachine};
-use crate::engine::{self, Access, Core, Cost, Home, Observer, Touch};
+use super::HostMachine;
+use crate::engine::{self, Access, Cost, Observer, Touch};
 use crate::hosts::coherence::{LineId, Reached};
 
 /// Runs a machine until all vCPUs have ended, or the rest never will. The error names a vCPU that
@@ -22,49 +22,6 @@ pub(crate) fn enter(machine: &mut HostMachine<'_>) -> Result<(), (u32, String)> 
     match engine::message(&*panic) {
         Some(text) => Err((machine.core.current, text)),
         None => resume_unwind(panic),
-    }
-}
-
-impl engine::Machine for HostMachine<'static> {
-    type Event = Event;
-
-    #[inline]
-    fn home<R>(visit: impl FnOnce(&Home<Self>) -> R) -> R {
-        thread_local! {
-            static HOME: Home<HostMachine<'static>> = const { Home::empty() };
-        }
-        HOME.with(visit)
-    }
-
-    #[inline]
-    fn core(&mut self) -> &mut Core<Event> {
-        &mut self.core
-    }
-
-    fn start(&mut self) {
-        self.start();
-    }
-
-    #[inline]
-    fn is_over(&mut self) -> bool {
-        self.is_over()
-    }
-
-    #[inline]
-    fn is_due(&mut self, vcpu: u32) -> bool {
-        !self.repeats(vcpu)
-    }
-
-    fn happens(&mut self, event: Event) {
-        self.happens(event);
-    }
-
-    fn ended(&mut self) {
-        self.ended();
-    }
-
-    fn program(_: u32) {
-        with(|m| m.guest).run();
     }
 }
 

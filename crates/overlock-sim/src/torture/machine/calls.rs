@@ -7,8 +7,8 @@ use std::panic::{self, AssertUnwindSafe, Location};
 use overlock::counters::Event as Counter;
 use overlock::platform::{Bucket, Cpu, Slot};
 
-use super::{AtStep, Event, Status, TorturedMachine};
-use crate::engine::{self, Core, Cost, Home, Observer, Touch};
+use super::{AtStep, Status, TorturedMachine};
+use crate::engine::{self, Cost, Observer, Touch};
 use crate::torture::arena::Arena;
 use crate::torture::failure::Oracle;
 use crate::torture::faults::Fault;
@@ -25,48 +25,6 @@ pub(crate) fn enter(mut machine: TorturedMachine) -> TorturedMachine {
         machine.fail(None, Oracle::Panic, engine::message(&*panic).unwrap_or_default());
     }
     machine
-}
-
-impl engine::Machine for TorturedMachine {
-    type Event = Event;
-
-    fn home<R>(visit: impl FnOnce(&Home<Self>) -> R) -> R {
-        thread_local! {
-            static HOME: Home<TorturedMachine> = const { Home::empty() };
-        }
-        HOME.with(visit)
-    }
-
-    fn core(&mut self) -> &mut Core<Event> {
-        &mut self.core
-    }
-
-    fn start(&mut self) {
-        self.start();
-    }
-
-    fn is_over(&mut self) -> bool {
-        self.is_over()
-    }
-
-    fn is_due(&mut self, cpu: u32) -> bool {
-        self.is_due(cpu as usize)
-    }
-
-    fn happens(&mut self, event: Event) {
-        match event {
-            Event::Kick(kick) => _ = self.deliver(kick),
-            Event::Audit => self.audit(),
-        }
-    }
-
-    fn ended(&mut self) {
-        self.lose(Status::Done);
-    }
-
-    fn program(cpu: u32) {
-        (with(|m| m.program.task))(cpu as usize);
-    }
 }
 
 /// Borrows the machine of this thread.
