@@ -1,5 +1,6 @@
 //! How a command that could run ended.
 
+use overlock_programs::Ended;
 use std::process::ExitCode;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,6 +10,15 @@ pub(crate) enum Outcome {
     Interrupted,
     /// The exit code of the program that the command ran.
     Code(u8),
+}
+
+/// A program's end, as shells give it.
+impl From<Ended> for Outcome {
+    fn from(ended: Ended) -> Self {
+        let (Ended::Code(code) | Ended::Signal(code)) = ended;
+        let code = if matches!(ended, Ended::Signal(_)) { 128 + code } else { code };
+        Outcome::Code(u8::try_from(code).unwrap_or(u8::MAX))
+    }
 }
 
 impl From<Outcome> for ExitCode {

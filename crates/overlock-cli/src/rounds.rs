@@ -6,7 +6,6 @@
 
 mod pairs;
 mod retakes;
-mod shuffle;
 
 use crate::interrupt;
 use crate::output::Sink;
@@ -17,17 +16,15 @@ use overlock_bench::{Failed, Job, World};
 use overlock_programs::CpuTimes;
 use overlock_results::row::{Failure, Pair, Row};
 use overlock_results::stats::median;
-use overlock_results::{Run, Takers, seed_of};
+use overlock_results::{Rng, Run, Takers, seed_of};
 use pairs::Pairs;
 use retakes::Retakes;
-use shuffle::shuffled;
 
 pub(crate) struct Rounds<'a> {
     pub(crate) world: &'a dyn World,
     seed: u64,
-    /// How many there are of each group, beyond those of the warm-up.
+    /// How many there are of each group.
     count: usize,
-    warmup: usize,
     pub(crate) progress: Progress,
     retakes: Retakes,
     /// How many runs the world has made in advance, less those that were taken.
@@ -44,42 +41,17 @@ pub(crate) struct Taken {
     pub(crate) floor_ns: Option<f64>,
 }
 
-/// What a verb does while a group takes turns.
-pub(crate) trait Turns {
-    /// Takes a run of a round, from 1, that will be kept.
-    fn made(&mut self, job: &Job, round: usize, run: &Run) -> Result<()>;
-
-    /// Looks at all runs after a round. Returns the places of the jobs that need no more, and
-    /// whether none needs more.
-    fn look(&mut self, runs: &[Vec<Run>]) -> (Vec<usize>, bool);
-}
-
-/// `bench` tells when a group is done.
-impl Turns for () {
-    fn made(&mut self, _: &Job, _: usize, _: &Run) -> Result<()> {
-        Ok(())
-    }
-
-    fn look(&mut self, _: &[Vec<Run>]) -> (Vec<usize>, bool) {
-        (Vec::new(), false)
-    }
-}
+/// Takes a run of a round, from 1.
+pub(crate) type Made<'a> = &'a mut dyn FnMut(&Job, usize, &Run) -> Result<()>;
 
 impl<'a> Rounds<'a> {
-    pub(crate) fn new(
-        plan: &Plan,
-        warmup: u16,
-        world: &'a dyn World,
-        seed: u64,
-        progress: Progress,
-    ) -> Self {
-        let runs = plan.jobs().count() as u64 * u64::from(warmup + plan.rounds);
+    pub(crate) fn new(plan: &Plan, world: &'a dyn World, seed: u64, progress: Progress) -> Self {
+        let runs = plan.jobs().count() as u64 * u64::from(plan.rounds);
         progress.more(runs);
         Rounds {
             world,
             seed,
             count: plan.rounds.into(),
-            warmup: warmup.into(),
             progress,
             retakes: Retakes::new(runs),
             made_ahead: 0,
@@ -118,22 +90,21 @@ impl<'a> Rounds<'a> {
     }
 
     /// Runs all rounds of a group. A job that fails is dropped; where threads run, so is its lock,
-    /// at all other points. A job that needs no more rounds keeps those that it has.
-    pub(crate) fn take(&mut self, group: &[Job], turns: &mut dyn Turns) -> Result<Taken> {
+    /// at all other points.
+    pub(crate) fn take(&mut self, group: &[Job], made: Made<'_>) -> Result<Taken> {
         let mut runs: Vec<Vec<Run>> = vec![Vec::new(); group.len()];
-        let (mut dropped, mut rests) = (vec![false; group.len()], vec![false; group.len()]);
+        let mut dropped = vec![false; group.len()];
         let mut floors = Vec::new();
-        'rounds: for round in 0..self.warmup + self.count {
+        'rounds: for round in 0..self.count {
             self.pairs.sample(self.world, &self.failures)?;
             floors.extend(group.first().and_then(|job| self.floor(job, round)));
             for index in shuffled(group.len(), self.seed, round) {
                 let job = self.of_round(&group[index], round);
-                self.progress.say(&self.title(&job, round));
-                if !dropped[index] && !rests[index] && !self.has_failed(&job) {
+                self.progress.say(&format!("{} ({}/{})", self.name(&job), round + 1, self.count));
+                if !dropped[index] && !self.has_failed(&job) {
                     match self.retakes.least_disturbed(|| once(self.world, &job)) {
-                        Ok(_) if round < self.warmup => {}
                         Ok(run) => {
-                            turns.made(&job, round - self.warmup + 1, &run)?;
+                            made(&job, round + 1, &run)?;
                             runs[index].push(run);
                         }
                         Err(Failed::Subject(said)) => {
@@ -160,18 +131,12 @@ impl<'a> Rounds<'a> {
                     break 'rounds;
                 }
             }
-            let (resting, is_enough) = turns.look(&runs);
-            resting.into_iter().for_each(|index| rests[index] = true);
-            if is_enough && round >= self.warmup {
-                break;
-            }
         }
         let of = |index: usize| !dropped[index] && !self.has_failed(&group[index]);
         let mut runs: Vec<(usize, Vec<Run>)> = runs.into_iter().enumerate().collect();
         // Only rounds that all have finished whose first one was made.
         runs.retain(|(index, made)| of(*index) && !made.is_empty());
-        let whole = runs.iter().filter(|(index, _)| !rests[*index]).map(|(_, made)| made.len());
-        let whole = whole.min().unwrap_or(0);
+        let whole = runs.iter().map(|(_, made)| made.len()).min().unwrap_or(0);
         runs.iter_mut().for_each(|(_, made)| made.truncate(whole));
         Ok(Taken { runs, floor_ns: median(&floors) })
     }
@@ -181,13 +146,6 @@ impl<'a> Rounds<'a> {
         let floor = self.of_round(&self.world.floor(job)?, round);
         let run = self.world.run(&floor, interrupt::flag()).ok()?;
         (run.ops_per_s > 0.0).then(|| 1e9 / run.ops_per_s)
-    }
-
-    fn title(&self, job: &Job, round: usize) -> String {
-        match round.checked_sub(self.warmup) {
-            Some(round) => format!("{} ({}/{})", self.name(job), round + 1, self.count),
-            None => format!("{} (warm-up)", self.name(job)),
-        }
     }
 
     /// What distinguishes a job here: programs differ in their lock alone.
@@ -250,4 +208,29 @@ fn once(world: &dyn World, job: &Job) -> Result<Run, Failed> {
         run.steal = CpuTimes::now().since(before).steal_share();
     }
     Ok(run)
+}
+
+/// Returns `0..len` in the order of a round: random to the machine, the same for the same seed.
+fn shuffled(len: usize, seed: u64, round: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..len).collect();
+    Rng::new(seed_of(seed, round as u64)).shuffle(&mut order);
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shuffled;
+
+    #[test]
+    fn a_round_has_every_lock_once_in_an_order_of_its_own() {
+        let orders: Vec<_> = (0..20).map(|round| shuffled(12, 7, round)).collect();
+        for order in &orders {
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, (0..12).collect::<Vec<_>>());
+        }
+        assert_eq!(orders[3], shuffled(12, 7, 3));
+        assert!(orders.windows(2).all(|pair| pair[0] != pair[1]));
+        assert_ne!(shuffled(12, 8, 3), orders[3]);
+    }
 }

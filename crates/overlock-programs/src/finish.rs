@@ -1,10 +1,7 @@
-//! Waiting for a child to its end, while reading what it says.
+//! Waiting for a child to its end, and reading what it has said.
 
 use crate::child::{Child, Exit, GRACE};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::{Errno, ioctl_fionbio};
-use std::io::{self, ErrorKind, Read};
-use std::os::fd::AsFd;
+use std::io::{self, Read, Seek};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -15,7 +12,7 @@ const LOOK: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub enum Finished {
     /// It has ended by itself, or by a signal that it got.
-    Exited { exit: Exit, stdout: Vec<u8>, stderr: Vec<u8> },
+    Exited { exit: Exit, stdout: Vec<u8> },
     /// It took longer than its limit, and was ended.
     TooLong,
     /// The caller cancelled, and it was ended.
@@ -23,80 +20,47 @@ pub enum Finished {
 }
 
 /// Starts `command` and waits for its end, for `limit` at most and until `cancelled` is set; gives
-/// it [`GRACE`] then. Reads what is piped as it comes, so a child that says much does not hang.
+/// it [`GRACE`] then. Its standard output goes to a file, so a child that says much does not hang.
 pub fn finish(
     command: &mut Command,
     limit: Option<Duration>,
     cancelled: &AtomicBool,
 ) -> io::Result<Finished> {
-    let mut child = Child::spawn(command)?;
+    let mut said = tempfile::tempfile()?;
+    let mut child = Child::spawn(command.stdout(said.try_clone()?))?;
+    let exit = match end_within(&mut child, limit, cancelled)? {
+        Some(exit) if exit.status.success() || !cancelled.load(Relaxed) => exit,
+        ended => {
+            ended.map_or_else(|| child.end(GRACE), Ok)?;
+            let is_cancelled = cancelled.load(Relaxed);
+            return Ok(if is_cancelled { Finished::Cancelled } else { Finished::TooLong });
+        }
+    };
+    Ok(Finished::Exited { exit, stdout: read(&mut said)? })
+}
+
+/// Waits for the end; returns nothing if the limit has passed, or the caller has cancelled, before.
+pub(crate) fn end_within(
+    child: &mut Child,
+    limit: Option<Duration>,
+    cancelled: &AtomicBool,
+) -> io::Result<Option<Exit>> {
     let deadline = limit.map(|limit| Instant::now() + limit);
-    let (mut stdout, mut stderr) =
-        (Pipe::new(child.stdout.take())?, Pipe::new(child.stderr.take())?);
-    while child.exit.is_none() {
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        if cancelled.load(Relaxed) || left.is_some_and(|left| left.is_zero()) {
-            child.end(GRACE)?;
-            return Ok(if cancelled.load(Relaxed) {
-                Finished::Cancelled
-            } else {
-                Finished::TooLong
-            });
+    loop {
+        let left = deadline.map_or(LOOK, |at| at.saturating_duration_since(Instant::now()));
+        if let Some(exit) = child.wait(left.min(LOOK))? {
+            return Ok(Some(exit));
         }
-        await_any(&child, &stdout, &stderr, left.map_or(LOOK, |left| left.min(LOOK)))?;
-        // What it said before its end is in the pipes by the time its end is seen.
-        child.wait(Duration::ZERO)?;
-        stdout.read()?;
-        stderr.read()?;
-    }
-    let exit = child.wait(Duration::ZERO)?.expect("the loop ends with the child");
-    if cancelled.load(Relaxed) && !exit.status.success() {
-        return Ok(Finished::Cancelled);
-    }
-    Ok(Finished::Exited { exit, stdout: stdout.said, stderr: stderr.said })
-}
-
-/// Sleeps until the child has ended or said something, for `limit` at most.
-fn await_any<O: AsFd, E: AsFd>(
-    child: &Child,
-    stdout: &Pipe<O>,
-    stderr: &Pipe<E>,
-    limit: Duration,
-) -> io::Result<()> {
-    let ends = [stdout.end.as_ref().map(AsFd::as_fd), stderr.end.as_ref().map(AsFd::as_fd)];
-    let mut fds = vec![PollFd::new(&child.pidfd, PollFlags::IN)];
-    fds.extend(ends.iter().flatten().map(|end| PollFd::from_borrowed_fd(*end, PollFlags::IN)));
-    let limit = Timespec::try_from(limit).map_err(io::Error::other)?;
-    match poll(&mut fds, Some(&limit)) {
-        Ok(_) | Err(Errno::INTR) => Ok(()),
-        Err(error) => Err(error.into()),
+        if cancelled.load(Relaxed) || deadline.is_some_and(|at| Instant::now() >= at) {
+            return Ok(None);
+        }
     }
 }
 
-/// The reading end of a pipe, until it is closed, and what has come.
-#[derive(Debug)]
-struct Pipe<R> {
-    end: Option<R>,
-    said: Vec<u8>,
-}
-
-impl<R: Read + AsFd> Pipe<R> {
-    fn new(end: Option<R>) -> io::Result<Self> {
-        if let Some(end) = &end {
-            ioctl_fionbio(end, true)?;
-        }
-        Ok(Pipe { end, said: Vec::new() })
-    }
-
-    /// Reads what is there. A process that the child has left behind can keep the pipe open, so its
-    /// end is not waited for.
-    fn read(&mut self) -> io::Result<()> {
-        let Some(end) = &mut self.end else { return Ok(()) };
-        match end.read_to_end(&mut self.said) {
-            Ok(_) => self.end = None,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
-        }
-        Ok(())
-    }
+/// Reads all that a process has written to a file.
+pub(crate) fn read(file: &mut std::fs::File) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }

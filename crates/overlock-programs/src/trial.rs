@@ -1,26 +1,19 @@
 //! One run of the program: started, timed, read and judged.
 
-use crate::counts::{Counted, Shared};
+use crate::counts::Shared;
+use crate::finish::{end_within, read};
 use crate::input::Input;
 use crate::launch::{Ended, kill_rest, start};
 use crate::target::Target;
-use crate::waits;
-use crate::{Child, Exit, GRACE, interrupt};
+use crate::{GRACE, interrupt};
 use anyhow::{Context, Result};
 use overlock_results::Run;
 use regex::Regex;
-use std::fs::File;
-use std::io::{Read, Seek};
-use std::time::{Duration, Instant};
-
-/// How often Ctrl-C and the time limit are checked; the end of the program is seen at once.
-const POLL: Duration = Duration::from_millis(100);
+use std::time::Duration;
 
 #[derive(Debug)]
 pub struct Good {
     pub run: Run,
-    /// How often a thread waited for a lock that can be replaced; absent if nothing was counted.
-    pub waits: Option<u64>,
     pub stdout: Vec<u8>,
 }
 
@@ -63,7 +56,7 @@ impl Rules {
         let [output, error] = [stdout.try_clone()?, stderr.try_clone()?];
         plan.streams = [Some(input.open()?), Some(output), Some(error)];
         let mut program = start(plan)?;
-        let Some(exit) = self.watch(&mut program)? else {
+        let Some(exit) = end_within(&mut program, self.timeout, interrupt::flag())? else {
             if interrupt::seen() {
                 program.end(GRACE)?;
             } else {
@@ -102,7 +95,6 @@ impl Rules {
             Ok(value) => value,
             Err(complaint) => return Ok(Trial::Bad(complaint)),
         };
-        let counted = shared.map(Shared::read);
         let run = Run {
             seconds: wall_s,
             ops_per_s: 1.0 / wall_s,
@@ -110,25 +102,10 @@ impl Rules {
             cpu_s: Some(usage.cpu_seconds),
             value: Some(value),
             max_rss_kib: Some(usage.max_rss_kib.unsigned_abs()),
-            longest_stall_ns: counted.as_ref().and_then(Counted::longest_stall_ns),
+            longest_stall_ns: shared.and_then(|shared| shared.read().longest_stall_ns()),
             ..Run::default()
         };
-        let waits = counted.map(|counted| waits::replaced(&counted.sums()));
-        Ok(Trial::Good(Box::new(Good { run, waits, stdout })))
-    }
-
-    /// Waits for the end; returns nothing if the time limit passed or Ctrl-C came first.
-    fn watch(&self, program: &mut Child) -> Result<Option<Exit>> {
-        let deadline = self.timeout.map(|limit| Instant::now() + limit);
-        loop {
-            let left = deadline.map_or(POLL, |at| at.saturating_duration_since(Instant::now()));
-            if let Some(exit) = program.wait(left.min(POLL))? {
-                return Ok(Some(exit));
-            }
-            if interrupt::seen() || deadline.is_some_and(|at| Instant::now() >= at) {
-                return Ok(None);
-            }
-        }
+        Ok(Trial::Good(Box::new(Good { run, stdout })))
     }
 
     fn judge(&self, ended: Ended) -> Result<(), String> {
@@ -159,13 +136,6 @@ impl Rules {
             )),
         }
     }
-}
-
-fn read(file: &mut File) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    file.rewind()?;
-    file.read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 /// Quotes the last line that a failed program printed, which usually is the reason.

@@ -46,7 +46,7 @@ impl Waits {
     /// known, because some processes counted nothing, and the others did not wait.
     pub fn replaced(&self) -> Option<u64> {
         let counters = self.counters.as_ref()?;
-        let count = replaced(counters);
+        let count = REPLACED.iter().map(|(names, _)| sum(counters, names)).sum();
         (count > 0 || self.blind.is_empty()).then_some(count)
     }
 
@@ -82,10 +82,6 @@ impl Waits {
         let unreplaced: u64 = names.filter_map(count).sum();
         self.replaced().is_some_and(|replaced| unreplaced > 10 * replaced)
     }
-}
-
-pub(crate) fn replaced(counters: &BTreeMap<String, u64>) -> u64 {
-    REPLACED.iter().map(|(names, _)| sum(counters, names)).sum()
 }
 
 fn counted(count: u64, what: &str) -> String {

@@ -51,7 +51,7 @@ pub(super) fn all(
         (job.logged, job.counted) = (args.explain, args.explain);
     }
     progress.suspend(|| before(sink))?;
-    groups(&plan, args, Rounds::new(&plan, 0, world, seed, progress), sink)
+    groups(&plan, args, Rounds::new(&plan, world, seed, progress), sink)
 }
 
 fn groups(
@@ -68,7 +68,7 @@ fn groups(
     let is_long = !world.takers().has_host() && plan.groups.len() > 8 && !args.explain;
     let mut points = Vec::new();
     for group in &plan.groups {
-        let taken = rounds.take(group, &mut ())?;
+        let taken = rounds.take(group, &mut |_, _, _| Ok(()))?;
         let made = points_of(group, taken, args, &rounds, sink)?;
         if !made.is_empty() {
             let text = tables::group(&made, world, points.is_empty(), is_long);

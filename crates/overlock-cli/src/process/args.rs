@@ -69,10 +69,6 @@ pub(crate) struct CompareArgs {
     #[arg(long, default_value_t = 9, value_parser = |of: &str| whole::<u16>(of, 1..=1000))]
     pub(super) runs: u16,
 
-    /// Rounds to run first without counting them
-    #[arg(long, default_value_t = 0, value_parser = |of: &str| whole::<u16>(of, 0..=1000))]
-    pub(super) warmup: u16,
-
     /// Regular expression for the program's own figure: the first group of its last match is the
     /// number
     #[arg(long, value_name = "REGEX")]

@@ -9,8 +9,7 @@
 use super::args::CompareArgs;
 use super::conclusion::Seen;
 use super::expect::Expected;
-use super::report::Report;
-use super::turns::Follow;
+use super::report;
 use super::world::Program;
 use crate::interrupt;
 use crate::outcome::Outcome;
@@ -19,15 +18,15 @@ use crate::progress::Progress;
 use crate::rounds::Rounds;
 use crate::warnings::Warning;
 use anyhow::{Context, Result, bail};
-use overlock_bench::Failed;
 use overlock_bench::experiment::Plan;
+use overlock_bench::{Failed, Job};
 use overlock_programs::{
     self as launch, Good, Input, LIBC, NONE, Rules, Shared, Target, Waits, Watch, allowed_cpus,
 };
+use overlock_results::Run;
 use overlock_results::judge::rank;
-use overlock_results::row::Programs;
+use overlock_results::row::{PROCESS, Point, Programs, Row, SampleRow};
 use regex::{Regex, bytes};
-use std::cell::Cell;
 use std::time::Duration;
 
 /// A run counts as hung when it takes this many times as long as the first one, ...
@@ -63,7 +62,6 @@ pub(crate) fn main(args: &CompareArgs) -> Result<Outcome> {
         input: input.unwrap_or(Input::Nothing),
         expected: None,
         pcpus: allowed_cpus(),
-        has_waited: Cell::new(false),
     };
     let Some(pilot) = pilot(&world)? else {
         progress.finish();
@@ -77,7 +75,7 @@ pub(crate) fn main(args: &CompareArgs) -> Result<Outcome> {
     }
     world.expected = args.check_output.then(|| Expected::new(&pilot.stdout, ignore));
     let plan = world.plan(&locks, args.runs)?;
-    let mut rounds = Rounds::new(&plan, args.warmup, &world, args.seed, progress);
+    let mut rounds = Rounds::new(&plan, &world, args.seed, progress);
     let waits = probe(&mut rounds, &world, &plan)?;
     let programs = Programs {
         workload: world.target.typed(),
@@ -86,15 +84,17 @@ pub(crate) fn main(args: &CompareArgs) -> Result<Outcome> {
         higher_is_better: args.higher_is_better,
         library: world.target.library.as_ref().map(|file| file.path.display().to_string()),
     };
-    let (world, locks, programs, waits) = (&world, &locks, &programs, &waits);
-    let mut follow = Follow { world, locks, programs, waits, sink: &mut sink, beaten: Vec::new() };
-    let taken = rounds.take(&plan.groups[0], &mut follow)?;
+    let mut made = |job: &Job, round, run: &Run| {
+        let (world, lock, run) = (PROCESS.into(), job.lock.clone(), run.clone());
+        sink.record(&Row::Sample(Box::new(SampleRow { world, lock, round, run })))
+    };
+    let taken = rounds.take(&plan.groups[0], &mut made)?;
     rounds.progress.finish();
-    let mut points = follow.points(taken.runs.iter().map(|(index, runs)| (*index, &runs[..])));
+    let of =
+        |(index, runs): (usize, _)| programs.point(&locks[index], runs, waits.of(&locks[index]));
+    let mut points: Vec<Point> = taken.runs.into_iter().map(of).collect();
     rank(&mut points);
-    let beaten = follow.beaten.iter().map(|place| locks[*place].as_str()).collect();
-    let (failures, target) = (&rounds.failures, &world.target);
-    Report { args, target, failures, waits, beaten, points: &points }.tell(&mut sink)?;
+    report::tell(&world.target, &rounds.failures, &waits, &points, &mut sink)?;
     if let Some(why) = rounds.gave_up {
         bail!(why);
     }

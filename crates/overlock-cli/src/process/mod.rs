@@ -7,7 +7,6 @@ mod expect;
 pub(crate) mod report;
 pub(crate) mod run;
 mod table;
-mod turns;
 mod world;
 
 pub(crate) use args::{CompareArgs, RunArgs};

@@ -1,9 +1,6 @@
 //! The end of a comparison: the ranked table, the failures, the doubts and the verdict.
 
-use super::args::CompareArgs;
 use super::table::table;
-use super::turns::BEATEN_FACTOR;
-use crate::interrupt;
 use crate::output::{self, Sink};
 use crate::warnings::Warning;
 use anyhow::Result;
@@ -15,75 +12,47 @@ use overlock_results::stats;
 /// Results that vary by more than this are reported as doubtful.
 const SPREAD_LIMIT: f64 = 0.15;
 
-pub(super) struct Report<'a> {
-    pub(super) args: &'a CompareArgs,
-    pub(super) target: &'a Target,
-    pub(super) failures: &'a [Failure],
-    pub(super) waits: &'a Waits,
-    /// Locks that were left out.
-    pub(super) beaten: Vec<&'a str>,
-    pub(super) points: &'a [Point],
-}
-
-impl Report<'_> {
-    pub(super) fn tell(&self, sink: &mut Sink) -> Result<()> {
-        self.tell_figures(sink)?;
-        for failure in self.failures {
-            sink.record(&Row::Failure(failure.clone()))?;
-            let lock = failure.lock.as_deref().unwrap_or_default();
-            output::complain(&format!("failed: under {lock}, {}", failure.sentence));
-        }
-        let locks = self.points.iter().filter(|point| point.lock != NONE).count();
-        if !self.failures.is_empty() && locks < 2 {
-            sink.people("No verdict: too few locks are left to compare.")?;
-        }
-        if self.failures.is_empty() && locks == 1 {
-            sink.people(&format!(
-                "No verdict: there is only one lock, because {NONE} replaces nothing; name two, as \
-                 in --locks libc,hybrid."
-            ))?;
-        }
-        if let Some(choice) = choose(self.points, self.waits.replaced()) {
-            sink.record(&Row::Choice(choice.clone()))?;
-            sink.people(&choice.sentence)?;
-            if let Some(lock) = choice.lock.filter(|lock| lock != LIBC) {
-                sink.people(&format!("  overlock run {lock} -- {}", self.target.typed()))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn tell_figures(&self, sink: &mut Sink) -> Result<()> {
-        let Some(first) = self.points.first() else { return Ok(()) };
-        for point in self.points {
-            sink.record(&Row::Point(Box::new(point.clone())))?;
-        }
-        let library = self.target.library.as_ref().map(|file| file.describe());
-        sink.people(&table(self.points, library.as_deref()))?;
-        let baseline = first.baseline.as_deref().unwrap_or_default();
-        let rounds = |point: &Point| point.samples.len();
-        for lost in self.points.iter().filter(|point| self.beaten.contains(&&*point.lock)) {
-            sink.people(&format!(
-                "{} was left out after {} rounds: over {BEATEN_FACTOR} times worse than {baseline} \
-                 in each",
-                lost.lock,
-                rounds(lost),
-            ))?;
-        }
-        let most = self.points.iter().map(rounds).max().unwrap_or(0);
-        if most < usize::from(self.args.runs) && !interrupt::seen() {
-            sink.people(&format!(
-                "stopped after {most} of {} rounds, because more would tell no more",
-                self.args.runs
-            ))?;
-        }
-        let costs = || startup::cost(self.points).map(|cost| startup::sentence(&cost));
-        if let Some(sentence) = startup::of_metric(self.points).or_else(costs) {
+/// Tells what was found of `target`.
+pub(super) fn tell(
+    target: &Target,
+    failures: &[Failure],
+    waits: &Waits,
+    points: &[Point],
+    sink: &mut Sink,
+) -> Result<()> {
+    if !points.is_empty() {
+        points.iter().try_for_each(|of| sink.record(&Row::Point(Box::new(of.clone()))))?;
+        let library = target.library.as_ref().map(|file| file.describe());
+        sink.people(&table(points, library.as_deref()))?;
+        let costs = || startup::cost(points).map(|cost| startup::sentence(&cost));
+        if let Some(sentence) = startup::of_metric(points).or_else(costs) {
             sink.people(&sentence)?;
         }
-        warnings(self.points).for_each(|warning| warning.print());
-        Ok(())
+        warnings(points).for_each(|warning| warning.print());
     }
+    for failure in failures {
+        sink.record(&Row::Failure(failure.clone()))?;
+        let lock = failure.lock.as_deref().unwrap_or_default();
+        output::complain(&format!("failed: under {lock}, {}", failure.sentence));
+    }
+    let locks = points.iter().filter(|point| point.lock != NONE).count();
+    if !failures.is_empty() && locks < 2 {
+        sink.people("No verdict: too few locks are left to compare.")?;
+    }
+    if failures.is_empty() && locks == 1 {
+        sink.people(&format!(
+            "No verdict: there is only one lock, because {NONE} replaces nothing; name two, as in \
+             --locks libc,hybrid."
+        ))?;
+    }
+    if let Some(choice) = choose(points, waits.replaced()) {
+        sink.record(&Row::Choice(choice.clone()))?;
+        sink.people(&choice.sentence)?;
+        if let Some(lock) = choice.lock.filter(|lock| lock != LIBC) {
+            sink.people(&format!("  overlock run {lock} -- {}", target.typed()))?;
+        }
+    }
+    Ok(())
 }
 
 /// Judges the programs among rows, whoever measured them. Returns whether none failed; nothing if

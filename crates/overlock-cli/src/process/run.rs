@@ -94,10 +94,7 @@ pub(crate) fn main(args: &RunArgs) -> Result<Outcome> {
             None => print_counters(&target, &seen, args.json),
         }
     }
-    Ok(Outcome::Code(match ended {
-        Ended::Code(code) => u8::try_from(code).unwrap_or(u8::MAX),
-        Ended::Signal(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX),
-    }))
+    Ok(ended.into())
 }
 
 fn is_ignored(signal: i32) -> bool {

@@ -9,7 +9,6 @@ use overlock_programs::{Good, Input, LIBC, Rules, Shared, Target, Trial};
 use overlock_results::locks::Lock;
 use overlock_results::row::PROCESS;
 use overlock_results::{Error, Run};
-use std::cell::Cell;
 use std::sync::atomic::AtomicBool;
 
 pub(super) struct Program {
@@ -18,8 +17,6 @@ pub(super) struct Program {
     pub(super) input: Input,
     pub(super) expected: Option<Expected>,
     pub(super) pcpus: u32,
-    /// Whether a thread has waited for a lock that can be replaced.
-    pub(super) has_waited: Cell<bool>,
 }
 
 impl Program {
@@ -34,10 +31,7 @@ impl Program {
     pub(super) fn trial(&self, lock: &str, shared: Option<&Shared>) -> Result<Good, Failed> {
         match self.rules.run(&self.target, lock, &self.input, shared).map_err(failed)? {
             Trial::Good(good) => match self.difference(lock, &good.stdout)? {
-                None => {
-                    self.has_waited.set(self.has_waited.get() || good.waits > Some(0));
-                    Ok(*good)
-                }
+                None => Ok(*good),
                 Some(difference) => {
                     Err(Failed::Subject(format!("printed something else: {difference}")))
                 }

@@ -67,13 +67,8 @@ fn trace(args: &TraceArgs) -> Result<Outcome> {
         _ => None,
     };
     let mut program = plan.map(launch::start).transpose()?;
-    let (pid, start) = match (args.pid, &program) {
-        (Some(pid), _) => (pid, Start::Running),
-        (None, program) => {
-            let pid = program.as_ref().map_or(0, Child::id);
-            (u32::try_from(pid).unwrap_or(0), Start::Fresh)
-        }
-    };
+    let own = program.as_ref().map_or(0, |child| child.id().cast_unsigned());
+    let (pid, start) = args.pid.map_or((own, Start::Fresh), |pid| (pid, Start::Running));
     let files = Files {
         timeline: args.timeline.iter().any(|file| !is_profile(file)),
         profile: args.timeline.iter().any(|file| is_profile(file)),
@@ -113,8 +108,7 @@ fn trace(args: &TraceArgs) -> Result<Outcome> {
     sink.end(match ended {
         _ if interrupt::seen() => Outcome::Interrupted,
         None => Outcome::Fine,
-        Some(Ended::Code(code)) => Outcome::Code(u8::try_from(code).unwrap_or(u8::MAX)),
-        Some(Ended::Signal(signal)) => Outcome::Code(u8::try_from(128 + signal).unwrap_or(u8::MAX)),
+        Some(ended) => ended.into(),
     })
 }
 

@@ -45,7 +45,6 @@ fn a_program_that_waits_for_no_lock_of_ours_gets_no_verdict() {
     for counters in [&[][..], &libcs] {
         let said = with_counters(counters);
         assert!(said.stdout.contains("No verdict: no thread waited"), "{said:?}");
-        assert!(said.stdout.contains("stopped after 3 of 6 rounds"), "{said:?}");
         assert!(!said.stdout.contains("overlock run"), "{said:?}");
     }
     // The same figures, from a program that waits.
@@ -96,17 +95,6 @@ fn other_output_under_one_lock_is_reported() {
     said.ends(1, "under ticket, printed something else: line 2 is 'ticket' and was 'plain'");
     assert!(!said.stderr.contains("under hybrid"), "{said:?}");
     compare(&flags, script).ends(2, "the output varies with the program's own locks");
-}
-
-#[test]
-fn a_beaten_lock_is_left_out_after_three_rounds() {
-    let script = r#"[ "$OVERLOCK_LOCK" = ticket ] && echo 100 || echo 1"#;
-    let flags = ["--locks", "libc,ticket,hybrid", "--runs", "6", "--metric", "[0-9]+", "--json"];
-    let said = compare(&flags, script);
-    assert_eq!(said.code, Some(0), "{said:?}");
-    let rounds =
-        |lock: &str| said.records("sample").iter().filter(|sample| sample["lock"] == lock).count();
-    assert_eq!((rounds("ticket"), rounds("libc"), rounds("hybrid")), (3, 6, 6));
 }
 
 #[test]
