@@ -69,7 +69,7 @@ pub enum Bond {
 #[derive(Debug)]
 pub struct Child {
     pid: Pid,
-    pub(crate) pidfd: OwnedFd,
+    pidfd: OwnedFd,
     /// Its pipes, for those of its standard streams that are piped.
     pub stdin: Option<ChildStdin>,
     pub stdout: Option<ChildStdout>,
@@ -77,7 +77,7 @@ pub struct Child {
     started: Instant,
     /// Absent if the child is free.
     registered: Option<Registered>,
-    pub(crate) exit: Option<Exit>,
+    exit: Option<Exit>,
 }
 
 impl Child {

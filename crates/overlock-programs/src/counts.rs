@@ -11,12 +11,14 @@ mod tally;
 use crate::locks::{LOCKS, NONE};
 use anyhow::{Context, Result};
 use overlock::counters::Event;
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::io::fcntl_dupfd_cloexec;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::ffi::CString;
-use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::Ordering::Relaxed;
 pub(crate) use tally::VARIABLE;
@@ -42,25 +44,16 @@ impl Shared {
     }
 
     fn make() -> Result<Self> {
-        let name = CString::new("overlock counters")?;
-        // SAFETY: a C string.
-        let file = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
-        if file < 0 {
-            return Err(std::io::Error::last_os_error().into());
-        }
-        // SAFETY: the call has just made this descriptor, and no other code knows it.
-        let file = high(unsafe { OwnedFd::from_raw_fd(file) });
-        let file = File::from(file);
-        without_limit(|| file.set_len(size_of::<Tally>() as u64))?;
-        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let file = memfd_create("overlock counters", MemfdFlags::CLOEXEC)?;
+        // The small numbers may be all that are allowed.
+        let file = fcntl_dupfd_cloexec(&file, DESCRIPTOR).unwrap_or(file);
+        let size = size_of::<Tally>();
+        without_limit(|| ftruncate(&file, size as u64))?;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping, at a place that the kernel chooses.
-        let at = unsafe {
-            let (size, fd) = (size_of::<Tally>(), file.as_raw_fd());
-            libc::mmap(null_mut(), size, access, libc::MAP_SHARED, fd, 0)
-        };
-        let tally = NonNull::new(at.cast::<Tally>()).filter(|_| at != libc::MAP_FAILED);
-        let tally = tally.ok_or_else(std::io::Error::last_os_error)?;
-        let shared = Shared { file: file.into(), tally };
+        let at = unsafe { mmap(null_mut(), size, access, MapFlags::SHARED, &file, 0) }?;
+        let tally = NonNull::new(at.cast::<Tally>()).context("the kernel maps nothing at null")?;
+        let shared = Shared { file, tally };
         let token = RandomState::new().build_hasher().finish().max(1);
         shared.tally().head.token.store(token, Relaxed);
         shared.tally().head.build.store(BUILD, Relaxed);
@@ -100,33 +93,17 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         // SAFETY: mapped in `make`; no reference outlives `self`.
-        unsafe { libc::munmap(self.tally.as_ptr().cast(), size_of::<Tally>()) };
+        let _ = unsafe { munmap(self.tally.as_ptr().cast(), size_of::<Tally>()) };
     }
 }
 
 /// Makes a file although the size of files is limited (RLIMIT_FSIZE), as far as the user may.
 fn without_limit<R>(make: impl FnOnce() -> R) -> R {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is writable.
-    let is_known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } == 0;
-    let set = |limit: libc::rlimit| {
-        if is_known {
-            // SAFETY: `limit` is readable.
-            unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) };
-        }
-    };
-    set(libc::rlimit { rlim_cur: limit.rlim_max, ..limit });
+    let limit = getrlimit(Resource::Fsize);
+    let _ = setrlimit(Resource::Fsize, Rlimit { current: limit.maximum, ..limit });
     let made = make();
-    set(limit);
+    let _ = setrlimit(Resource::Fsize, limit);
     made
-}
-
-/// Moves a descriptor to a high number, if that is allowed.
-fn high(file: OwnedFd) -> OwnedFd {
-    // SAFETY: takes integers and touches no memory.
-    let copy = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, DESCRIPTOR) };
-    // SAFETY: the call has just made this descriptor, and no other code knows it.
-    if copy < 0 { file } else { unsafe { OwnedFd::from_raw_fd(copy) } }
 }
 
 #[derive(Clone, Debug, Default)]

@@ -13,15 +13,16 @@ use memchr::memmem;
 use object::elf::{ELFCLASS64, ET_DYN, FileHeader64};
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
 use object::{Endianness, ReadCache};
+use rustix::fs::getxattr_query;
+use rustix::process::{getgid, getuid};
 use std::error::Error;
-use std::ffi::{CString, OsStr};
+use std::ffi::OsStr;
 use std::fmt::{self, Display, Formatter};
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::ptr::null_mut;
 
 const SET_UID: u32 = 0o4000;
 const SET_GID: u32 = 0o2000;
@@ -160,7 +161,7 @@ fn is_glibcs(loader: &[u8]) -> bool {
 /// starts it, or capabilities that this user lacks. Root has all of these.
 fn refuse_privileged(path: &Path) -> Result<()> {
     let meta = fs::metadata(path).with_context(|| format!("can't read {}", path.display()))?;
-    let (mode, (user, group)) = (meta.permissions().mode(), real_ids());
+    let (mode, user, group) = (meta.permissions().mode(), getuid().as_raw(), getgid().as_raw());
     let what = if mode & SET_UID != 0 && meta.uid() != user {
         "set-uid"
     } else if mode & SET_GID != 0 && mode & GROUP_EXECUTE != 0 && meta.gid() != group {
@@ -210,14 +211,5 @@ fn loader(file: &File) -> object::Result<Option<Vec<u8>>> {
 
 /// Returns whether the file at `path` carries capabilities.
 fn has_file_capabilities(path: &Path) -> bool {
-    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
-    let name = c"security.capability";
-    // SAFETY: both strings end in a nul; a size of 0 asks for the length and writes nothing.
-    let length = unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), null_mut(), 0) };
-    length > 0
-}
-
-fn real_ids() -> (u32, u32) {
-    // SAFETY: both always succeed.
-    unsafe { (libc::getuid(), libc::getgid()) }
+    getxattr_query(path, c"security.capability").is_ok_and(|length| length > 0)
 }

@@ -7,6 +7,7 @@ use crate::others::{Process, processes};
 use crate::starter::{Launch, reap};
 use crate::{Bond, Child};
 use anyhow::{Context, Result};
+use rustix::process::{WaitOptions, getpid, set_child_subreaper, wait};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -46,7 +47,8 @@ impl From<ExitStatus> for Ended {
 /// # Errors
 /// If the system does not start it, or offers no pidfd (Linux 5.3).
 pub fn start(plan: Launch) -> Result<Child> {
-    adopt_orphans();
+    // This process becomes the parent of its descendants whose own has ended.
+    let _ = set_child_subreaper(Some(getpid()));
     let bond = if plan.own_group { Bond::Group } else { Bond::Free };
     let (pid, started) = plan.start()?;
     Child::adopt(pid, started, bond).context("can't watch a process (needs Linux 5.3)")
@@ -88,16 +90,9 @@ impl Orphan {
     }
 }
 
-/// Makes this process the parent of its descendants whose own has ended.
-fn adopt_orphans() {
-    // SAFETY: takes integers and touches no memory.
-    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1_usize, 0_usize, 0_usize, 0_usize) };
-}
-
 /// Reaps all children that have ended.
 pub fn reap_orphans() {
-    // SAFETY: the status is not wanted.
-    while unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) } > 0 {}
+    while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
 }
 
 /// Lists the children of this process. While a program runs, it is among them.

@@ -72,10 +72,10 @@ fn ask<T: for<'de> Deserialize<'de>>(
     let order = serde_json::to_string(order).map_err(RunError::Order)?;
     let mut command = Command::new("/proc/self/exe");
     command.arg0("overlock").args([CHILD, &order]);
-    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    command.stdin(Stdio::null());
     let finished = finish(&mut command, Some(limit), cancelled);
     match finished.map_err(RunError::when("watch a process for a run"))? {
-        Finished::Exited { exit, stdout, .. } => judge(exit.status, &stdout),
+        Finished::Exited { exit, stdout } => judge(exit.status, &stdout),
         Finished::TooLong => Ok(RunEnd::Badly(format!("hung: no end after {} s", limit.as_secs()))),
         Finished::Cancelled => Ok(RunEnd::Interrupted),
     }
