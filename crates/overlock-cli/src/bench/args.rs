@@ -126,7 +126,7 @@ impl BenchArgs {
 
     /// What only some worlds need.
     pub(super) fn options(&self, more: More) -> Options {
-        Options { more, commit: env!("OVERLOCK_COMMIT"), note: crate::output::complain }
+        Options { more, note: crate::output::complain }
     }
 
     /// Whether no list says which points to measure.

@@ -7,8 +7,6 @@ pub type Note = fn(&str);
 
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The commit of the program, whose runs are not those of another.
-    pub commit: &'static str,
     /// Tells what the user should know.
     pub note: Note,
     /// What another program adds to simulations.

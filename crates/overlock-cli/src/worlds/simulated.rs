@@ -1,7 +1,6 @@
 //! The simulator as a world: runs are made in advance, in many processes.
 
 mod pool;
-mod task;
 
 use crate::worlds::options::Options;
 use anyhow::Result;
@@ -12,53 +11,45 @@ use overlock_sim::hosts::{HostProfile, Simulator};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use task::Task;
 
 pub(crate) use pool::obey;
 
 pub(super) struct Simulated {
     simulator: Simulator,
     options: Options,
-    /// The runs that have been made, by the keys of their tasks.
+    /// The runs that have been made, by their jobs.
     made: RefCell<BTreeMap<String, Run>>,
+}
+
+/// Returns a job as text, which says all that determines its run on a host.
+fn key(job: &Job) -> String {
+    serde_json::to_string(job).expect("a job is always text")
 }
 
 impl Simulated {
     pub(super) fn new(host: HostProfile, options: &Options) -> Self {
-        let options = options.clone();
-        Self {
-            simulator: Simulator { host, more: options.more },
-            options,
-            made: RefCell::default(),
-        }
-    }
-
-    fn task(&self, job: &Job) -> Task {
-        Task { host: self.simulator.host.clone(), job: job.clone() }
+        let (options, made) = (options.clone(), RefCell::default());
+        Self { simulator: Simulator { host, more: options.more }, options, made }
     }
 
     fn make(&self, jobs: &[Job], cancel: &AtomicBool, tell: Tell<'_>) -> Result<bool> {
-        let Options { commit, note, .. } = self.options;
-        let tasks: BTreeMap<String, Task> =
-            jobs.iter().map(|job| self.task(job)).map(|task| (task.key(commit), task)).collect();
+        let all: BTreeMap<String, &Job> = jobs.iter().map(|job| (key(job), job)).collect();
         let mut made = self.made.borrow_mut();
-        let missing: Vec<&Task> = tasks
-            .iter()
-            .filter_map(|(key, task)| (!made.contains_key(key)).then_some(task))
-            .collect();
+        let missing = all.iter().filter(|(key, _)| !made.contains_key(*key));
+        let missing: Vec<&Job> = missing.map(|(_, job)| *job).collect();
         let mut kept = 0;
-        tell("finished runs", (tasks.len() - missing.len()) as u64);
-        pool::run(&missing, self.options.more, cancel, |task, ran| {
+        tell("finished runs", (all.len() - missing.len()) as u64);
+        pool::run(&self.simulator, &missing, cancel, |job, ran| {
             // A failed run is told when it is asked for.
             if let Ok(run) = ran {
                 kept += 1;
-                made.insert(task.key(commit), run);
+                made.insert(key(job), run);
             }
-            tell(&task.name(), 1);
+            tell(&pool::name(job), 1);
             Ok(())
         })?;
         if cancel.load(Relaxed) {
-            note(&format!(
+            (self.options.note)(&format!(
                 "interrupted: {kept} of {} runs were made, so there are no results",
                 missing.len()
             ));
@@ -98,8 +89,7 @@ impl World for Simulated {
     }
 
     fn run(&self, job: &Job, cancel: &AtomicBool) -> Result<Run, Failed> {
-        let task = self.task(job);
-        let made = self.made.borrow().get(&task.key(self.options.commit)).cloned();
-        made.map_or_else(|| task.run(self.options.more, cancel), Ok)
+        let made = self.made.borrow().get(&key(job)).cloned();
+        made.map_or_else(|| self.simulator.run(job, cancel), Ok)
     }
 }

@@ -1,15 +1,14 @@
-//! Many runs at once: one process for each CPU, which gets one task after the other.
+//! Many runs at once: one process for each CPU, which gets one job after the other.
 //!
 //! The pool uses processes and not threads, because the locks of a run always lie at the same
-//! addresses. A task goes down as a line of JSON, and its answer comes back as one; a process ends
-//! when there are no more tasks.
+//! addresses. A host and a job go down as a line of JSON, and the answer comes back as one; a
+//! process ends when there are no more jobs.
 
-use super::task::Task;
 use anyhow::{Context, Result, anyhow, bail};
-use overlock_bench::Failed;
+use overlock_bench::{Failed, Job, World};
 use overlock_programs::{Child, GRACE, interrupt};
 use overlock_results::Run;
-use overlock_sim::hosts::More;
+use overlock_sim::hosts::{HostProfile, More, Simulator};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Write, stdin, stdout};
 use std::os::unix::process::CommandExt;
@@ -25,38 +24,37 @@ const LOOK: Duration = Duration::from_millis(50);
 enum Answer {
     Run(Box<Run>),
     Failed(String),
-    /// The task can't be simulated at all.
+    /// The job can't be simulated at all.
     Refused(String),
 }
 
 /// A run, or what went wrong in it.
 type Ran = Result<Run, String>;
 
-/// Runs `tasks` in one process for each CPU, the longest first, and passes each result to `take` as
+/// Names a run, for people.
+pub(super) fn name(job: &Job) -> String {
+    format!("{job}, seed {}", job.seed)
+}
+
+/// Estimates how long a run takes, relative to others.
+fn size(job: &Job) -> u64 {
+    ((job.host.seconds * 1e9) as u64).saturating_mul(job.cpus.into())
+}
+
+/// Runs `jobs` in one process for each CPU, the longest first, and passes each result to `take` as
 /// soon as there is one. Ends early when `cancel` is set.
 pub(super) fn run(
-    tasks: &[&Task],
-    more: More,
+    simulator: &Simulator,
+    jobs: &[&Job],
     cancel: &AtomicBool,
-    mut take: impl FnMut(&Task, Ran) -> Result<()>,
+    mut take: impl FnMut(&Job, Ran) -> Result<()>,
 ) -> Result<()> {
-    let mut order: Vec<&Task> = tasks.to_vec();
-    order.sort_by_key(|task| std::cmp::Reverse(task.size()));
-    let jobs = std::thread::available_parallelism().map_or(1, usize::from).min(order.len());
-    if jobs < 2 {
-        for task in order {
-            match task.run(more, cancel) {
-                Err(Failed::Cancelled) => return Ok(()),
-                Err(Failed::World(said)) => bail!(said),
-                Ok(run) => take(task, Ok(run))?,
-                Err(Failed::Subject(said)) => take(task, Err(said))?,
-            }
-        }
-        return Ok(());
-    }
-    let mut children: Vec<Child> = (0..jobs).map(|_| spawn()).collect::<Result<_>>()?;
+    let mut order: Vec<&Job> = jobs.to_vec();
+    order.sort_by_key(|job| std::cmp::Reverse(size(job)));
+    let count = std::thread::available_parallelism().map_or(1, usize::from).min(order.len());
+    let mut children: Vec<Child> = (0..count).map(|_| spawn()).collect::<Result<_>>()?;
     let next = AtomicUsize::new(0);
-    // The child process that gave up its task by itself: it is not killed, and its error is
+    // The child process that gave up its job by itself: it is not killed, and its error is
     // reported.
     let mut lost = None;
     let taken = std::thread::scope(|scope| {
@@ -65,8 +63,9 @@ pub(super) fn run(
             let pipes = child.stdin.take().zip(child.stdout.take());
             let (next, order, sender) = (&next, &order, sender.clone());
             let send = move |result| sender.send((number, result)).is_ok();
+            let host = &simulator.host;
             scope.spawn(move || match pipes {
-                Some((orders, answers)) => feed(orders, answers, order, next, &send),
+                Some(pipes) => feed(pipes, host, order, next, &send),
                 None => drop(send(Err(anyhow!("a process without pipes")))),
             });
         }
@@ -91,7 +90,7 @@ pub(super) fn run(
                 Err(RecvTimeoutError::Disconnected) => break Ok(()),
             }
         };
-        // No child gets another task; if the run ends early, the supervisor kills all other
+        // No child gets another job; if the run ends early, the supervisor kills all other
         // children.
         let left = next.swap(order.len(), Relaxed) < order.len();
         if left || taken.is_err() || cancel.load(Relaxed) {
@@ -102,7 +101,7 @@ pub(super) fn run(
     });
     let mut died = None;
     for (number, mut child) in children.into_iter().enumerate() {
-        // It ends by itself, because there are no more tasks.
+        // It ends by itself, because there are no more jobs.
         let exit = match child.wait(GRACE) {
             Ok(None) => child.end(GRACE),
             Ok(Some(exit)) => Ok(exit),
@@ -127,19 +126,19 @@ fn spawn() -> Result<Child> {
     Child::spawn(&mut command).context("could not start a process for simulations")
 }
 
-/// Gives one child process task after task.
+/// Gives one child process job after job.
 fn feed(
-    mut orders: ChildStdin,
-    answers: ChildStdout,
-    tasks: &[&Task],
+    (mut orders, answers): (ChildStdin, ChildStdout),
+    host: &HostProfile,
+    jobs: &[&Job],
     next: &AtomicUsize,
     send: &dyn Fn(Result<(usize, Ran)>) -> bool,
 ) {
     let mut answers = BufReader::new(answers);
     loop {
         let at = next.fetch_add(1, Relaxed);
-        let Some(task) = tasks.get(at) else { return };
-        let answer = ask(&mut orders, &mut answers, task);
+        let Some(job) = jobs.get(at) else { return };
+        let answer = ask(&mut orders, &mut answers, host, job);
         let failed = answer.is_err();
         if !send(answer.map(|ran| (at, ran))) || failed {
             return;
@@ -147,11 +146,16 @@ fn feed(
     }
 }
 
-fn ask(orders: &mut ChildStdin, answers: &mut impl BufRead, task: &Task) -> Result<Ran> {
-    let lost = || format!("{}: the process that simulated it has died", task.name());
+fn ask(
+    orders: &mut ChildStdin,
+    answers: &mut impl BufRead,
+    host: &HostProfile,
+    job: &Job,
+) -> Result<Ran> {
+    let lost = || format!("{}: the process that simulated it has died", name(job));
     // As text: our broken pipe is not that of the reader of our output.
     let told = |error: std::io::Error| anyhow!("{}: {error}", lost());
-    writeln!(orders, "{}", serde_json::to_string(task)?).map_err(told)?;
+    writeln!(orders, "{}", serde_json::to_string(&(host, job))?).map_err(told)?;
     let mut line = String::new();
     answers.read_line(&mut line).map_err(told)?;
     if line.is_empty() {
@@ -164,11 +168,12 @@ fn ask(orders: &mut ChildStdin, answers: &mut impl BufRead, task: &Task) -> Resu
     }
 }
 
-/// Runs in the child process: runs the tasks that it gets until there are no more.
+/// Runs in the child process: runs the jobs that it gets until there are no more.
 pub(crate) fn obey(more: More) -> Result<()> {
     for line in stdin().lock().lines() {
-        let task: Task = serde_json::from_str(&line?).context("this command is for sim itself")?;
-        let answer = match task.run(more, interrupt::flag()) {
+        let (host, job): (HostProfile, Job) =
+            serde_json::from_str(&line?).context("this command is for sim itself")?;
+        let answer = match (Simulator { host, more }).run(&job, interrupt::flag()) {
             Ok(run) => Answer::Run(Box::new(run)),
             Err(Failed::Subject(said)) => Answer::Failed(said),
             Err(failed) => Answer::Refused(failed.to_string()),
