@@ -34,55 +34,26 @@ extern "C" fn overlock_c11_result(error: c_int) -> c_int {
     }
 }
 
-/// `mtx_lock`.
-pub(crate) unsafe extern "C-unwind" fn mtx_lock(mutex: *mut pthread_mutex_t) -> c_int {
-    // SAFETY: the program's.
-    overlock_c11_result(calls::lock(unsafe { Mutex::new(mutex) }))
+/// Defines calls by those of pthread.
+macro_rules! calls {
+    ($($name:ident ($($argument:ident: $type:ty),*) $call:expr;)*) => {$(
+        #[doc = concat!("`", stringify!($name), "`.")]
+        pub(crate) unsafe extern "C-unwind" fn $name($($argument: $type),*) -> c_int {
+            // SAFETY: the program's.
+            overlock_c11_result(unsafe { $call })
+        }
+    )*};
 }
 
-/// `mtx_trylock`.
-pub(crate) unsafe extern "C-unwind" fn mtx_trylock(mutex: *mut pthread_mutex_t) -> c_int {
-    // SAFETY: the program's.
-    overlock_c11_result(calls::try_lock(unsafe { Mutex::new(mutex) }))
-}
-
-/// `mtx_timedlock`: until `TIME_UTC` has reached a time.
-pub(crate) unsafe extern "C-unwind" fn mtx_timedlock(
-    mutex: *mut pthread_mutex_t,
-    at: *const timespec,
-) -> c_int {
-    // SAFETY: the program's.
-    let at = unsafe { &*at };
-    // SAFETY: the program's.
-    overlock_c11_result(calls::lock_until(unsafe { Mutex::new(mutex) }, CLOCK_REALTIME, at))
-}
-
-/// `mtx_unlock`.
-pub(crate) unsafe extern "C-unwind" fn mtx_unlock(mutex: *mut pthread_mutex_t) -> c_int {
-    // SAFETY: the program's.
-    overlock_c11_result(calls::unlock(unsafe { Mutex::new(mutex) }))
-}
-
-/// `mtx_destroy`.
-pub(crate) unsafe extern "C-unwind" fn mtx_destroy(mutex: *mut pthread_mutex_t) {
-    // SAFETY: the program's.
-    calls::destroy(unsafe { Mutex::new(mutex) });
-}
-
-/// `cnd_signal`.
-pub(crate) unsafe extern "C-unwind" fn cnd_signal(cond: *mut pthread_cond_t) -> c_int {
-    // SAFETY: the program's.
-    overlock_c11_result(unsafe { cond::signal(cond) })
-}
-
-/// `cnd_broadcast`.
-pub(crate) unsafe extern "C-unwind" fn cnd_broadcast(cond: *mut pthread_cond_t) -> c_int {
-    // SAFETY: the program's.
-    overlock_c11_result(unsafe { cond::broadcast(cond) })
-}
-
-/// `cnd_destroy`.
-pub(crate) unsafe extern "C-unwind" fn cnd_destroy(cond: *mut pthread_cond_t) {
-    // SAFETY: the program's.
-    unsafe { cond::destroy(cond) };
+// The two that destroy return nothing in C, so what they return here is lost.
+calls! {
+    mtx_lock(mutex: *mut pthread_mutex_t) calls::lock(Mutex::new(mutex));
+    mtx_trylock(mutex: *mut pthread_mutex_t) calls::try_lock(Mutex::new(mutex));
+    mtx_timedlock(mutex: *mut pthread_mutex_t, at: *const timespec)
+        calls::lock_until(Mutex::new(mutex), CLOCK_REALTIME, &*at);
+    mtx_unlock(mutex: *mut pthread_mutex_t) calls::unlock(Mutex::new(mutex));
+    mtx_destroy(mutex: *mut pthread_mutex_t) calls::destroy(Mutex::new(mutex));
+    cnd_signal(cond: *mut pthread_cond_t) cond::signal(cond);
+    cnd_broadcast(cond: *mut pthread_cond_t) cond::broadcast(cond);
+    cnd_destroy(cond: *mut pthread_cond_t) cond::destroy(cond);
 }

@@ -27,14 +27,13 @@
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
 use core::fmt::{self, Write as _};
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Acquire, Ordering::Relaxed};
-
-use libc::c_int;
+use core::sync::atomic::{AtomicPtr, Ordering::Acquire, Ordering::Relaxed};
 
 use overlock::counters::{Class, Event as LockEvent};
 use overlock::platform::report;
 
 use crate::tally::{COUNTERS, NAMES, Place};
+use crate::text::Text;
 use crate::{shared, thread};
 
 /// The class of all locks of this library, which counts their own events.
@@ -141,34 +140,20 @@ pub(crate) fn reset(lock: u32) {
 /// process uses the lock of that name.
 pub(crate) fn report(lock: &str) {
     let Some(path) = FILE.get() else { return };
-    let mut line = Line::default();
+    let mut line = Text::<8192>::new();
     if write_line(&mut line, lock).is_err() {
         return report::write(&[
             b"overlock: the counters do not fit into their buffer; none were written\n",
         ]);
     }
-    let Err(error) = append(path, &line.bytes[..line.length]) else { return };
-    let why: &[u8] = match error {
-        libc::ELOOP => b"it is a symbolic link",
-        libc::ESPIPE | libc::ENXIO => b"it is not a regular file",
-        libc::ENOSPC | libc::EDQUOT => b"the disk is full or over quota",
-        // SAFETY: always succeeds.
-        _ if unsafe { libc::geteuid() } != STARTED_BY.load(Relaxed) => {
-            b"the process has changed its user, and the new one may not write there"
-        }
-        _ => b"check the folder and its permissions",
-    };
-    report::write(&[
-        b"overlock: can't write the counters to ",
-        path.to_bytes(),
-        b" (OVERLOCK_COUNTERS): ",
-        why,
-        b"\n",
-    ]);
+    if !append(path, line.written()) {
+        report::write(&[
+            b"overlock: can't write the counters to ",
+            path.to_bytes(),
+            b" (OVERLOCK_COUNTERS); that needs a regular file, not behind a link\n",
+        ]);
+    }
 }
-
-/// The user that started the process.
-static STARTED_BY: AtomicU32 = AtomicU32::new(u32::MAX);
 
 /// The name of the file. It is a copy, because servers clear their environment (nginx) and write
 /// their title over its memory (nginx, PostgreSQL), and then still end.
@@ -201,14 +186,12 @@ impl FileName {
     }
 }
 
-/// Remembers the user that started the process, which uses the lock of that number, and where this
-/// user wants it to count. Returns whether that is anywhere.
+/// Remembers where the user wants the process to count, which uses the lock of that number. Returns
+/// whether that is anywhere.
 ///
 /// # Safety
 /// No thread is in `note_start` or `report`.
 pub(crate) unsafe fn note_start(lock: u32) -> bool {
-    // SAFETY: always succeeds.
-    STARTED_BY.store(unsafe { libc::geteuid() }, Relaxed);
     let file = report::environment(c"OVERLOCK_COUNTERS");
     if let Some(name) = file {
         // SAFETY: only `note_start` and `report` use it.
@@ -221,10 +204,8 @@ pub(crate) unsafe fn note_start(lock: u32) -> bool {
 }
 
 /// Appends to a regular file that is not behind a link, because anybody may have chosen its name.
-/// Never waits.
-fn append(path: &CStr, line: &[u8]) -> Result<(), c_int> {
-    // SAFETY: always points to the calling thread's `errno`.
-    let errno = || unsafe { *libc::__errno_location() };
+/// Never waits. Returns whether all is written.
+fn append(path: &CStr, line: &[u8]) -> bool {
     let flags = libc::O_WRONLY
         | libc::O_CREAT
         | libc::O_APPEND
@@ -235,7 +216,7 @@ fn append(path: &CStr, line: &[u8]) -> Result<(), c_int> {
     // SAFETY: a C string.
     let file = unsafe { libc::open(path.as_ptr(), flags, 0o666) };
     if file < 0 {
-        return Err(errno());
+        return false;
     }
     let mut about = core::mem::MaybeUninit::<libc::stat>::zeroed();
     // SAFETY: `about` is writable, and on these machines has the kernel's layout. (Not every glibc
@@ -243,20 +224,13 @@ fn append(path: &CStr, line: &[u8]) -> Result<(), c_int> {
     let error = unsafe { libc::syscall(libc::SYS_fstat, file, about.as_mut_ptr()) };
     // SAFETY: zeros are a valid value, and so is what the kernel stored.
     let mode = unsafe { about.assume_init() }.st_mode;
-    let result = if error != 0 || mode & libc::S_IFMT != libc::S_IFREG {
-        Err(libc::ESPIPE)
-    } else {
-        // SAFETY: the bytes are readable.
-        let written = unsafe { libc::write(file, line.as_ptr().cast(), line.len()) };
-        match usize::try_from(written) {
-            Ok(written) if written == line.len() => Ok(()),
-            Ok(_) => Err(libc::ENOSPC),
-            Err(_) => Err(errno()),
-        }
-    };
+    let is_regular = error == 0 && mode & libc::S_IFMT == libc::S_IFREG;
+    // SAFETY: the bytes are readable.
+    let written = || unsafe { libc::write(file, line.as_ptr().cast(), line.len()) };
+    let is_written = is_regular && usize::try_from(written()) == Ok(line.len());
     // SAFETY: the descriptor is ours.
     unsafe { libc::close(file) };
-    result
+    is_written
 }
 
 /// The bytes by which the command recognises the library's file: its version and its build.
@@ -284,10 +258,10 @@ fn program() -> &'static CStr {
     if program.is_null() { c"" } else { unsafe { CStr::from_ptr(program) } }
 }
 
-fn write_line(line: &mut Line, lock: &str) -> fmt::Result {
+fn write_line(line: &mut Text<8192>, lock: &str) -> fmt::Result {
     line.write_str(concat!("{\"kind\":\"process\",\"library\":\"", library_mark!(), "\""))?;
     write!(line, ",\"lock\":\"{lock}\",\"program\":\"")?;
-    line.write_escaped(program().to_bytes())?;
+    write_escaped(line, program().to_bytes())?;
     write!(line, "\",\"pid\":{}", thread::kernels_process())?;
     let mut last = "";
     for (counter, name) in NAMES.iter().enumerate() {
@@ -313,38 +287,15 @@ fn write_line(line: &mut Line, lock: &str) -> fmt::Result {
     line.write_str("}}\n")
 }
 
-/// A line of text in a fixed buffer, because a process must not allocate while it ends.
-struct Line {
-    bytes: [u8; 8192],
-    length: usize,
-}
-
-impl Default for Line {
-    fn default() -> Self {
-        Self { bytes: [0; 8192], length: 0 }
-    }
-}
-
-impl Line {
-    /// Writes bytes of unknown encoding as the inside of a JSON string; bytes that are not
-    /// printable ASCII become `?`.
-    fn write_escaped(&mut self, bytes: &[u8]) -> fmt::Result {
-        for &byte in bytes {
-            match byte {
-                b'"' | b'\\' => write!(self, "\\{}", char::from(byte))?,
-                b' '..=b'~' => self.write_char(char::from(byte))?,
-                _ => self.write_char('?')?,
-            }
+/// Writes bytes of unknown encoding as the inside of a JSON string; bytes that are not printable
+/// ASCII become `?`.
+fn write_escaped(line: &mut Text<8192>, bytes: &[u8]) -> fmt::Result {
+    for &byte in bytes {
+        match byte {
+            b'"' | b'\\' => write!(line, "\\{}", char::from(byte))?,
+            b' '..=b'~' => line.write_char(char::from(byte))?,
+            _ => line.write_char('?')?,
         }
-        Ok(())
     }
-}
-
-impl fmt::Write for Line {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let end = self.length + text.len();
-        self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
-        self.length = end;
-        Ok(())
-    }
+    Ok(())
 }

@@ -28,62 +28,26 @@ use crate::{barrier, c11, cond, gate, jump, rwlock, spin};
 
 /// Defines the functions behind the exported names.
 macro_rules! functions {
-    ($($name:ident ($($argument:ident: $type:ty),*) $body:block)*) => {
-        $(unsafe extern "C-unwind" fn $name($($argument: $type),*) -> c_int $body)*
-    };
+    ($($name:ident ($($argument:ident: $type:ty),*) $call:expr;)*) => {$(
+        unsafe extern "C-unwind" fn $name($($argument: $type),*) -> c_int {
+            // SAFETY: the program's.
+            unsafe { $call }
+        }
+    )*};
 }
 
 functions! {
-    mutex_timedlock (mutex: *mut pthread_mutex_t, at: *const timespec) {
-        // SAFETY: the program's.
-        let at = unsafe { &*at };
-        // SAFETY: the program's.
-        calls::lock_until(unsafe { Mutex::new(mutex) }, libc::CLOCK_REALTIME, at)
-    }
-
-    mutex_clocklock (mutex: *mut pthread_mutex_t, clock: clockid_t, at: *const timespec) {
-        // SAFETY: the program's.
-        let at = unsafe { &*at };
-        // SAFETY: the program's.
-        calls::lock_until(unsafe { Mutex::new(mutex) }, clock, at)
-    }
-
-    mutex_destroy (mutex: *mut pthread_mutex_t) {
-        // SAFETY: the program's.
-        calls::destroy(unsafe { Mutex::new(mutex) })
-    }
-
-    cond_signal (cond: *mut pthread_cond_t) {
-        // SAFETY: the program's.
-        unsafe { cond::signal(cond) }
-    }
-
-    cond_broadcast (cond: *mut pthread_cond_t) {
-        // SAFETY: the program's.
-        unsafe { cond::broadcast(cond) }
-    }
-
-    cond_destroy (cond: *mut pthread_cond_t) {
-        // SAFETY: the program's.
-        unsafe { cond::destroy(cond) }
-    }
-
-    spin_lock (lock: *mut c_int) {
-        // SAFETY: the program's.
-        spin::lock(unsafe { AtomicI32::from_ptr(lock) });
-        0
-    }
-
-    spin_trylock (lock: *mut c_int) {
-        // SAFETY: the program's.
-        spin::try_lock(unsafe { AtomicI32::from_ptr(lock) })
-    }
-
-    spin_unlock (lock: *mut c_int) {
-        // SAFETY: the program's.
-        spin::unlock(unsafe { AtomicI32::from_ptr(lock) });
-        0
-    }
+    mutex_timedlock (mutex: *mut pthread_mutex_t, at: *const timespec)
+        calls::lock_until(Mutex::new(mutex), libc::CLOCK_REALTIME, &*at);
+    mutex_clocklock (mutex: *mut pthread_mutex_t, clock: clockid_t, at: *const timespec)
+        calls::lock_until(Mutex::new(mutex), clock, &*at);
+    mutex_destroy (mutex: *mut pthread_mutex_t) calls::destroy(Mutex::new(mutex));
+    cond_signal (cond: *mut pthread_cond_t) cond::signal(cond);
+    cond_broadcast (cond: *mut pthread_cond_t) cond::broadcast(cond);
+    cond_destroy (cond: *mut pthread_cond_t) cond::destroy(cond);
+    spin_lock (lock: *mut c_int) spin::lock(AtomicI32::from_ptr(lock));
+    spin_trylock (lock: *mut c_int) spin::try_lock(AtomicI32::from_ptr(lock));
+    spin_unlock (lock: *mut c_int) spin::unlock(AtomicI32::from_ptr(lock));
 }
 
 /// glibc's first condition variable on this machine, which programs of 2003 use: its initialisation
@@ -295,20 +259,9 @@ macro_rules! exports {
 
 #[cfg(target_arch = "aarch64")]
 functions! {
-    mutex_lock (mutex: *mut pthread_mutex_t) {
-        // SAFETY: the program's.
-        calls::lock(unsafe { Mutex::new(mutex) })
-    }
-
-    mutex_trylock (mutex: *mut pthread_mutex_t) {
-        // SAFETY: the program's.
-        calls::try_lock(unsafe { Mutex::new(mutex) })
-    }
-
-    mutex_unlock (mutex: *mut pthread_mutex_t) {
-        // SAFETY: the program's.
-        calls::unlock(unsafe { Mutex::new(mutex) })
-    }
+    mutex_lock (mutex: *mut pthread_mutex_t) calls::lock(Mutex::new(mutex));
+    mutex_trylock (mutex: *mut pthread_mutex_t) calls::try_lock(Mutex::new(mutex));
+    mutex_unlock (mutex: *mut pthread_mutex_t) calls::unlock(Mutex::new(mutex));
 }
 
 // C11's names have no default version: a library that has such names for locks of its own would be

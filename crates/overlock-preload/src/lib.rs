@@ -92,6 +92,7 @@ mod spin;
 mod stamp;
 mod tables;
 mod tally;
+mod text;
 mod thread;
 mod unforked;
 mod word;

@@ -12,25 +12,15 @@ use overlock::platform::report::{self, Reports};
 
 use crate::counters::{self, Event};
 
-/// An error of a program.
-#[derive(Clone, Copy)]
-pub(crate) enum Misuse {
-    /// The program unlocked a normal mutex that no thread held, or waited for a condition with one.
-    UnlockOfFree,
-}
-
-/// Counts the error, reports it, and returns 0, because libc lets it pass.
+/// Counts that the program unlocked a normal mutex that no thread held, or waited for a condition
+/// with one; reports it, and returns 0, because libc lets it pass.
 #[cold]
 #[inline(never)]
-pub(crate) fn notice(misuse: Misuse) -> c_int {
+pub(crate) fn unlock_of_free() -> c_int {
     static REPORTS: Reports = Reports::new();
-    match misuse {
-        Misuse::UnlockOfFree => {
-            counters::add(Event::UnlockOfFree);
-            let what = b"unlocked a mutex that no thread held, or waited for a condition with it";
-            REPORTS.report(what, || caller().addr());
-        }
-    }
+    counters::add(Event::UnlockOfFree);
+    let what = b"unlocked a mutex that no thread held, or waited for a condition with it";
+    REPORTS.report(what, || caller().addr());
     0
 }
 

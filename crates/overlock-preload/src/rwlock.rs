@@ -238,16 +238,39 @@ impl Stamped for RwLock {
     }
 }
 
-/// Counts a wait for a lock of libc's: its call that does not wait finds out whether the other
-/// would.
-fn libcs(lock: &RwLock, error: c_int, wait: impl FnOnce() -> c_int) -> c_int {
-    if error != EBUSY {
-        return error;
+/// Takes a lock, until a clock reaches a time if there is one; or lets libc's functions do that:
+/// the one that does not wait finds out whether the other would, so that its wait is counted.
+///
+/// # Safety
+/// As for libc's functions.
+#[inline(always)]
+unsafe fn take(
+    lock: *mut pthread_rwlock_t,
+    want: fn(&RwLock) -> Want,
+    until: Option<(clockid_t, &timespec)>,
+    libcs_try: unsafe fn(*mut pthread_rwlock_t) -> c_int,
+    libcs_wait: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: the caller's.
+    let it = unsafe { RwLock::new(lock) };
+    match until {
+        _ if it.is_libcs() => {}
+        None => return it.lock(want(it), None),
+        Some((clock, at)) => return it.lock_until(want(it), clock, at),
     }
-    choice::ensure_decided();
-    let is_shared = lock.shared.load(Relaxed) != 0;
-    counters::add(if is_shared { Event::RwlockHandedToLibc } else { Event::RwlockWait });
-    wait()
+    // libc looks at the time before it takes even a free lock.
+    let is_possible = |(clock, at)| clock::is_supported(clock) && clock::is_valid(at);
+    if until.is_none_or(is_possible) {
+        // SAFETY: the caller's.
+        let error = unsafe { libcs_try(lock) };
+        if error != EBUSY {
+            return error;
+        }
+        choice::ensure_decided();
+        let is_shared = it.shared.load(Relaxed) != 0;
+        counters::add(if is_shared { Event::RwlockHandedToLibc } else { Event::RwlockWait });
+    }
+    libcs_wait()
 }
 
 /// Defines the calls of readers or of writers.
@@ -260,14 +283,7 @@ macro_rules! calls {
         /// As for libc's function.
         pub(crate) unsafe extern "C-unwind" fn $lock(lock: *mut pthread_rwlock_t) -> c_int {
             // SAFETY: the caller's.
-            let it = unsafe { RwLock::new(lock) };
-            if it.is_libcs() {
-                // SAFETY: the caller's.
-                return libcs(it, unsafe { real::$real_try(lock) }, || unsafe {
-                    real::$real(lock)
-                });
-            }
-            it.lock($want(it), None)
+            unsafe { take(lock, $want, None, real::$real_try, || real::$real(lock)) }
         }
 
         /// The call that does not.
@@ -293,18 +309,10 @@ macro_rules! calls {
             at: *const timespec,
         ) -> c_int {
             // SAFETY: the caller's.
-            let (it, until) = unsafe { (RwLock::new(lock), &*at) };
-            if it.is_libcs() {
-                // libc looks at the time before it takes even a free lock.
-                // SAFETY: the caller's.
-                let wait = || unsafe { real::$real_timed(lock, at) };
-                if !clock::is_valid(until) {
-                    return wait();
-                }
-                // SAFETY: the caller's.
-                return libcs(it, unsafe { real::$real_try(lock) }, wait);
+            unsafe {
+                let until = Some((libc::CLOCK_REALTIME, &*at));
+                take(lock, $want, until, real::$real_try, || real::$real_timed(lock, at))
             }
-            it.lock_until($want(it), libc::CLOCK_REALTIME, until)
         }
 
         /// The call that waits until a time on the given clock.
@@ -317,17 +325,10 @@ macro_rules! calls {
             at: *const timespec,
         ) -> c_int {
             // SAFETY: the caller's.
-            let (it, until) = unsafe { (RwLock::new(lock), &*at) };
-            if it.is_libcs() {
-                // SAFETY: the caller's.
-                let wait = || unsafe { real::$real_clocked(lock, clock, at) };
-                if !clock::is_supported(clock) || !clock::is_valid(until) {
-                    return wait();
-                }
-                // SAFETY: the caller's.
-                return libcs(it, unsafe { real::$real_try(lock) }, wait);
+            unsafe {
+                let wait = || real::$real_clocked(lock, clock, at);
+                take(lock, $want, Some((clock, &*at)), real::$real_try, wait)
             }
-            it.lock_until($want(it), clock, until)
         }
     };
 }

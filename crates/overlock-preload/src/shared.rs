@@ -4,11 +4,13 @@
 //! and in forked children.
 
 use core::ffi::CStr;
+use core::fmt::Write as _;
 use core::sync::atomic::{AtomicPtr, Ordering::Relaxed, Ordering::Release};
 
 use overlock::platform::syscall::{self, syscall};
 
 use crate::tally::{self, BUILD, PLACES, Place, Tally};
+use crate::text::Text;
 use crate::thread;
 
 /// [`tally::VARIABLE`], for C.
@@ -65,20 +67,19 @@ struct Named {
 
 impl Named {
     fn parse(text: &[u8]) -> Option<Self> {
-        let mut numbers = text.split(|byte| *byte == b':').map(number);
-        let mut next = || numbers.next().flatten();
-        let (descriptor, process, token) = (next()?, next()?, next()?);
-        Some(Self { descriptor: usize::try_from(descriptor).ok()?, process, token })
+        let mut numbers = core::str::from_utf8(text).ok()?.split(':');
+        let (descriptor, process) = (numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?);
+        Some(Self { descriptor, process, token: numbers.next()?.parse().ok()? })
     }
 
     /// Maps the memory behind the inherited descriptor, or, if the program has closed it, behind
     /// that of the command. Either may be something else by now: only the token tells.
     fn map(&self) -> Option<&'static Tally> {
         map(self.descriptor, self.token).or_else(|| {
-            let mut path = [0; 64];
-            self.path(&mut path)?;
+            let mut path = Text::<64>::new();
+            write!(path, "/proc/{}/fd/{}\0", self.process, self.descriptor).ok()?;
             let flags = (libc::O_RDWR | libc::O_CLOEXEC) as usize;
-            let at = path.as_ptr().expose_provenance();
+            let at = path.written().as_ptr().expose_provenance();
             // SAFETY: the path is a C string.
             let opened =
                 unsafe { syscall(libc::SYS_openat, [libc::AT_FDCWD as usize, at, flags, 0, 0, 0]) };
@@ -89,37 +90,6 @@ impl Named {
             tally
         })
     }
-
-    /// Writes `/proc/PROCESS/fd/DESCRIPTOR`.
-    fn path(&self, path: &mut [u8; 64]) -> Option<()> {
-        use core::fmt::Write as _;
-        let mut text = Text { bytes: path, length: 0 };
-        write!(text, "/proc/{}/fd/{}\0", self.process, self.descriptor).ok()
-    }
-}
-
-struct Text<'a> {
-    bytes: &'a mut [u8; 64],
-    length: usize,
-}
-
-impl core::fmt::Write for Text<'_> {
-    fn write_str(&mut self, text: &str) -> core::fmt::Result {
-        let end = self.length + text.len();
-        let place = self.bytes.get_mut(self.length..end).ok_or(core::fmt::Error)?;
-        place.copy_from_slice(text.as_bytes());
-        self.length = end;
-        Ok(())
-    }
-}
-
-/// Parses a decimal number.
-fn number(text: &[u8]) -> Option<u64> {
-    let digit = |number: u64, byte: &u8| {
-        let digit = char::from(*byte).to_digit(10)?;
-        number.checked_mul(10)?.checked_add(u64::from(digit))
-    };
-    (!text.is_empty()).then(|| text.iter().try_fold(0, digit))?
 }
 
 /// Maps a file if it is that memory: it has the right size, and begins with the token.

@@ -42,10 +42,11 @@ const YIELDS: u32 = 8;
 
 /// `pthread_spin_lock`.
 #[inline(always)]
-pub(crate) fn lock(word: &AtomicI32) {
+pub(crate) fn lock(word: &AtomicI32) -> c_int {
     if try_lock(word) != 0 {
         lock_slow(word);
     }
+    0
 }
 
 /// `pthread_spin_trylock`.
@@ -61,9 +62,10 @@ pub(crate) fn try_lock(word: &AtomicI32) -> c_int {
 
 /// `pthread_spin_unlock`.
 #[inline(always)]
-pub(crate) fn unlock(word: &AtomicI32) {
+pub(crate) fn unlock(word: &AtomicI32) -> c_int {
     // ORDERING: Release → the Acquire of `try_lock`; publishes the critical section.
     word.store(FREE, Release);
+    0
 }
 
 #[cold]

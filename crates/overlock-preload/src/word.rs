@@ -44,7 +44,7 @@ use overlock::{ConstLock, Hybrid, Queued, RawLock, RawTimedLock, TestAndSet, Tic
 use crate::clock::Poll;
 use crate::counters::{self, Event, Preload};
 use crate::guarded::overlock_guarded;
-use crate::misuse::{self, Misuse};
+use crate::misuse;
 use crate::mutex::Mutex;
 use crate::operations::Operations;
 use crate::platform::Process;
@@ -272,7 +272,7 @@ unsafe extern "C" fn unlock<L: Algorithm>(mutex: &Mutex) -> c_int {
     if is_held && (gate::hand_over(mutex) || unsafe { lock.release(mutex) }) {
         return 0;
     }
-    misuse::notice(Misuse::UnlockOfFree)
+    misuse::unlock_of_free()
 }
 
 extern "C-unwind" fn lock_in_child<L: Algorithm>(mutex: &Mutex) -> c_int {

@@ -34,7 +34,6 @@ static const struct {
 	{ "fstat", SYS_fstat },
 	{ "write", SYS_write },
 	{ "close", SYS_close },
-	{ "geteuid", SYS_geteuid },
 };
 
 /* What the program and libc need until the end. */

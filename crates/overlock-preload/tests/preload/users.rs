@@ -5,8 +5,7 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::library::lines;
-use crate::support::{compile, library, program, text, under};
+use crate::support::{compile, library, text};
 
 /// A folder that every user can reach, for as long as this lives; a folder below the home of root
 /// may not be.
@@ -82,28 +81,4 @@ fn a_program_with_more_rights_than_its_user_ignores_the_variables() {
         assert!(output.status.success());
         assert_eq!(std::fs::read_to_string(&counters).expect("our own"), "");
     }
-}
-
-#[test]
-fn a_process_that_changes_its_user_keeps_its_counters_or_says_why_not() {
-    use std::os::unix::fs::PermissionsExt as _;
-    if !is_root() {
-        return;
-    }
-    let folder = Public::new("overlock-user");
-    let counters = folder.join("counters.json");
-    std::fs::write(&counters, "").expect("our own folder");
-    let run = |mode| {
-        std::fs::set_permissions(&counters, std::fs::Permissions::from_mode(mode)).expect("ours");
-        let mut command = under("hybrid", program("user.c"));
-        let output = command.arg("change").env("OVERLOCK_COUNTERS", &counters).output();
-        let output = output.expect("it was just compiled");
-        assert!(output.status.success(), "{}", text(&output));
-        text(&output)
-    };
-    let why = "the process has changed its user, and the new one may not write there";
-    assert!(run(0o644).contains(why));
-    assert_eq!(lines(&counters).len(), 0);
-    assert_eq!(run(0o666), "");
-    assert_eq!(lines(&counters).len(), 1);
 }
