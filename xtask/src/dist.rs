@@ -1,9 +1,8 @@
-//! Everything that can be installed: all files under one prefix, an archive of them, and a Debian
-//! package.
+//! Everything that can be installed: an archive of files under one prefix, and a Debian package.
 //!
 //! ```text
 //! PREFIX/bin/overlock                        the command
-//!        lib/overlock/                       the preload library; the list of installed files
+//!        lib/overlock/                       the preload library
 //!        lib/, include/, lib/pkgconfig/      the C library, by crates/overlock-c/Makefile
 //!        share/man/man1/                     a page for each verb
 //!        share/{bash-completion,zsh,fish}/   completions
@@ -15,7 +14,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::debian::clear;
 use crate::{root, target};
@@ -24,9 +23,6 @@ mod package;
 mod trial;
 
 pub(crate) use trial::{check as check_in_roots, check_installed};
-
-/// The list of an installation's files, for `uninstall`.
-const LIST: &str = "lib/overlock/installed-files";
 
 const LIBRARY: &str = "liboverlock_preload.so";
 
@@ -64,41 +60,6 @@ pub(crate) fn dist() -> Result<bool> {
     Ok(true)
 }
 
-/// Builds everything, and installs it under a prefix.
-pub(crate) fn install(prefix: &str) -> Result<bool> {
-    let prefix = std::path::absolute(prefix)?;
-    let pretended = prefix.display().to_string();
-    Layout { prefix: prefix.clone(), pretended, libdir: "lib".into() }.install(&build()?)?;
-    println!("installed; try: {}/bin/overlock doctor", prefix.display());
-    Ok(true)
-}
-
-/// Removes what `install` has put under a prefix, and folders that are then empty.
-pub(crate) fn uninstall(prefix: &str) -> Result<bool> {
-    let prefix = std::path::absolute(prefix)?;
-    let list = prefix.join(LIST);
-    let files = fs::read_to_string(&list).with_context(|| {
-        format!("Overlock is not installed there: can't read {}", list.display())
-    })?;
-    for file in files.lines().map(|file| prefix.join(file)).chain([list]) {
-        match fs::remove_file(&file) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                bail!("can't remove {}: {error}", file.display())
-            }
-            _ => {}
-        }
-        // A folder that is not empty can't be removed, as it should be.
-        let folders = file.ancestors().skip(1).take_while(|folder| *folder != prefix);
-        for folder in folders {
-            if fs::remove_dir(folder).is_err() {
-                break;
-            }
-        }
-    }
-    println!("removed from {}", prefix.display());
-    Ok(true)
-}
-
 /// The destination of an installation.
 struct Layout {
     /// The folder that serves as the prefix.
@@ -112,7 +73,6 @@ struct Layout {
 impl Layout {
     /// Copies all files from cargo's folder `built`.
     fn install(&self, built: &Path) -> Result<()> {
-        let before = files(&self.prefix)?;
         let overlock = built.join("overlock");
         self.program(&overlock, "bin/overlock")?;
         self.preload_library(&overlock)?;
@@ -128,12 +88,7 @@ impl Layout {
             let to = self.prefix.join("share/doc/overlock").join(name);
             copy(&root().join(from), &to, 0o644)?;
         }
-        self.experiments()?;
-        let mut installed = files(&self.prefix)?;
-        // The list also keeps files that an earlier installation has put there.
-        let known = fs::read_to_string(self.prefix.join(LIST)).unwrap_or_default();
-        installed.retain(|file| !before.contains(file) || known.lines().any(|line| line == file));
-        write(&self.prefix.join(LIST), installed.join("\n").as_bytes())
+        self.experiments()
     }
 
     /// The files of the experiments that are built in, as models for the user's own.
@@ -232,7 +187,6 @@ fn files(folder: &Path) -> Result<Vec<String>> {
         }
     }
     found.sort();
-    found.retain(|file| file != LIST);
     Ok(found)
 }
 

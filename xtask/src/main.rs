@@ -28,11 +28,9 @@ cargo xtask COMMAND
            glibc; needs root and debootstrap, and skips visibly without them
   dist     build target/dist: one archive with the command, the preload library, the C library,
            manual pages and completions, and a Debian package of the same files
-  installed  install everything under a prefix, test it there and remove it; test the archive
+  installed  build both twice, compare them, and test what is in the archive
   debian   install, test and remove the package in clean roots of Debian 12 and 13, or of the
            suites that are named
-  install --prefix DIR    build everything, and install it under DIR
-  uninstall --prefix DIR  remove it again
   reference  make the tables of columns in crates/overlock-cli/reference.md from the columns
   results FILE...  fill the tables of README.md, docs/results.md, docs/family.md and
            docs/simulator.md from files that `bench` and `compare` wrote with --out
@@ -71,8 +69,6 @@ fn main() -> ExitCode {
         ["dist"] => dist::dist(),
         ["installed"] => dist::check_installed(),
         ["debian", ref suites @ ..] => dist::check_in_roots(suites),
-        ["install", "--prefix", prefix] => dist::install(prefix),
-        ["uninstall", "--prefix", prefix] => dist::uninstall(prefix),
         ["reference"] => reference(),
         ["parking-lot"] => parking_lot::check(),
         ["follow"] => follow::check(),

@@ -24,8 +24,7 @@ pub(super) fn package(built: &Path, out: &Path) -> Result<PathBuf> {
     let libdir = format!("lib/{triplet}");
     Layout { prefix: usr.clone(), pretended: "/usr".into(), libdir: libdir.clone() }
         .install(built)?;
-    // dpkg keeps its own list, and requires one file of licences.
-    fs::remove_file(usr.join(super::LIST))?;
+    // Debian requires one file of licences.
     let documents = usr.join("share/doc/overlock");
     fs::rename(documents.join("LICENSE-MIT"), documents.join("copyright"))?;
     let completions = usr.join("share/zsh");
