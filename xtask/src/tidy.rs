@@ -22,10 +22,8 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
         ordering_says_why,
         lines_fit,
         safety_stands_by_unsafe,
-        only_tools_print,
         host_is_pure,
         files_are_short,
-        functions_are_short,
         masks_stay_with_the_word,
     ];
     let mut found: Vec<String> =
@@ -179,27 +177,6 @@ fn safety_stands_by_unsafe(file: &File) -> Vec<String> {
         .collect()
 }
 
-/// Only the command and the chores print.
-fn only_tools_print(file: &File) -> Vec<String> {
-    let library = [
-        "overlock",
-        "overlock-bench",
-        "overlock-vcpu",
-        "overlock-sim",
-        "overlock-trace",
-        "overlock-results",
-    ];
-    if !library.iter().any(|part| file.path.starts_with(&format!("crates/{part}/src"))) {
-        return Vec::new();
-    }
-    file.text
-        .lines()
-        .enumerate()
-        .filter(|(_, line)| code(line).contains("println!(") || code(line).contains("dbg!("))
-        .map(|(i, _)| format!("{}:{}: a library does not print", file.path, i + 1))
-        .collect()
-}
-
 /// The hypervisor's side has no clock, no I/O and no operating system: it names `std` in its tests
 /// only.
 fn host_is_pure(file: &File) -> Vec<String> {
@@ -223,42 +200,6 @@ fn files_are_short(file: &File) -> Vec<String> {
     } else {
         Vec::new()
     }
-}
-
-/// Functions that are longer than they may be. Shorten one rather than add to these.
-const LONG: [&str; 6] = [
-    "overlock-cli/src/process/compare.rs main",
-    "overlock-cli/src/trace/diagnosis.rs diagnosis",
-    "overlock-cli/src/trace/mod.rs trace",
-    "overlock-cli/src/worlds/simulated/pool.rs run",
-    "overlock-parking-lot/tests/differential/model.rs begin",
-    "overlock-trace/src/sources/preload.rs said",
-];
-
-/// A function has at most 70 lines: from its name to the brace that rustfmt puts below it.
-fn functions_are_short(file: &File) -> Vec<String> {
-    let Some(path) = file.path.strip_prefix("crates/").filter(|_| is_rust(file)) else {
-        return Vec::new();
-    };
-    let lines: Vec<&str> = file.text.lines().collect();
-    let indent = |line: &str| line.len() - line.trim_start().len();
-    let starts = lines.iter().enumerate().filter_map(|(i, line)| {
-        let (before, rest) = line.split_once("fn ")?;
-        let is_start =
-            before.trim_end().chars().all(|c| c.is_alphanumeric() || "() \"".contains(c));
-        let name = rest.split(['(', '<']).next().unwrap_or_default();
-        (is_start && !line.ends_with(['}', ';'])).then_some((i, name))
-    });
-    let long = starts.filter_map(|(i, name)| {
-        let ends = |line: &&str| indent(line) == indent(lines[i]) && line.ends_with(['}', ';']);
-        let length = lines[i..].iter().skip(1).position(ends)? + 2;
-        let known = LONG.contains(&format!("{path} {name}").as_str());
-        (length > 70 && !known).then_some((i, name, length))
-    });
-    let told = |(i, name, length)| {
-        format!("{}:{}: {name} has {length} lines, more than 70", file.path, i + 1)
-    };
-    long.map(told).collect()
 }
 
 /// The most lines of Rust in the main workspace, tests included. Lower it when they are fewer.
@@ -413,15 +354,11 @@ mod tests {
             assert!(lines_fit(&file(path, &"x".repeat(120))).is_empty());
         }
         assert_eq!(safety_stands_by_unsafe(&file("a.rs", "unsafe { f() }")).len(), 1);
-        assert_eq!(only_tools_print(&file(lock, "println!(\"\");")).len(), 1);
         let host = "crates/overlock-vcpu/src/host/time.rs";
         assert_eq!(host_is_pure(&file(host, "use std::fs;")).len(), 1);
         assert!(host_is_pure(&file(host, "#[cfg(test)]\nuse std::fs;")).is_empty());
         assert_eq!(files_are_short(&file(lock, &"\n".repeat(501))).len(), 1);
         assert!(files_are_short(&file(lock, &"\n".repeat(500))).is_empty());
-        let function = |lines| format!("    fn f(\n    ) {{\n{}    }}\n", "x;\n".repeat(lines));
-        assert_eq!(functions_are_short(&file(lock, &function(68))).len(), 1);
-        assert!(functions_are_short(&file(lock, &function(67))).is_empty());
         assert_eq!(lines_stay_below(&[file("crates/a.rs", &"\n".repeat(LINES + 1))]).len(), 1);
         assert!(lines_stay_below(&[file("kernels/a.rs", &"\n".repeat(LINES + 1))]).is_empty());
         let queue = "crates/overlock/src/raw/queue/head.rs";

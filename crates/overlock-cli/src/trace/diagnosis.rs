@@ -92,6 +92,7 @@ fn worst_of(found: &Findings, class: Class) -> Worst {
 }
 
 /// Returns what costs the most time, and where, in words.
+#[expect(clippy::too_many_lines, reason = "one arm for each kind")]
 pub(super) fn diagnosis(found: &Findings) -> String {
     let (verdict, time) = (&found.verdict, &found.report.time);
     if time.total() == 0 {
@@ -426,11 +427,9 @@ fn runtime(lock: &Worst) -> String {
                             code that releases the GIL, or a build without it; no lock can be \
                             exchanged."
             .into(),
-        Some(Kind::Gvl) => {
-            "One thread at a time runs Ruby code. Use processes or Ractors, or fewer \
-                            threads; no lock can be exchanged."
-                .into()
-        }
+        Some(Kind::Gvl) => "One thread at a time runs Ruby code. Use processes or Ractors, or \
+                            fewer threads; no lock can be exchanged."
+            .into(),
         Some(Kind::Monitor) => format!(
             "One thread at a time is inside of a Java monitor (synchronized): take it less often at {}, \
              split it, or do less inside; jstack PID names it.",

@@ -248,6 +248,7 @@ impl State {
     }
 
     /// The states in which a call may leave its thread at first.
+    #[expect(clippy::too_many_lines, reason = "one arm for each call")]
     pub(crate) fn begin(mut self, thread: Thread, call: Call) -> Vec<Self> {
         let yes = |is_so| if is_so { Outcome::Done } else { Outcome::Refused };
         let holds = |lock| Hold { thread, lock, mode: Mode::Write };

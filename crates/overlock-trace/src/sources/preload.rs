@@ -143,6 +143,7 @@ impl Tracer {
         self.tell_found(until);
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each kind")]
     fn said(&mut self, saying: Saying) {
         self.records += 1;
         let Saying { at, process, thread, event, stack } = saying;
