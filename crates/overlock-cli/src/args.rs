@@ -48,29 +48,3 @@ pub(crate) enum Command {
     #[command(hide = true, name = "sim-child")]
     SimChild,
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory as _;
-
-    /// Those of `run` and `compare` need a shell to split them: `tests/cli/help.rs` runs them.
-    #[test]
-    fn every_example_can_be_parsed() {
-        for command in Cli::command().get_subcommands().filter(|shown| !shown.is_hide_set()) {
-            let name = command.get_name();
-            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-            let (_, examples) = help.split_once("Examples:\n").expect(name);
-            let lines = examples.lines().take_while(|line| !line.is_empty());
-            let typed = lines.filter_map(|line| line.split_once(&format!("overlock {name}")));
-            let mut count = 0;
-            for (_, args) in typed.filter(|_| !["run", "compare"].contains(&name)) {
-                let args = args.split([';', '#', '>', '|']).next().unwrap_or_default(); // the shell's
-                let words = ["overlock", name].into_iter().chain(args.split_whitespace());
-                assert!(Cli::try_parse_from(words).is_ok(), "overlock {name}{args}");
-                count += 1;
-            }
-            assert!(count >= 2 || ["run", "compare"].contains(&name), "{name}: {count} examples");
-        }
-    }
-}

@@ -139,13 +139,6 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_found_below_its_heading() {
-        let found = about("pv_wait_head");
-        assert!(found.starts_with('#') && found.contains("\n| `pv_wait_head` |"), "{found}");
-        assert_eq!(about("no-such-word"), "");
-    }
-
-    #[test]
     fn every_event_has_its_row() {
         for event in overlock::counters::Event::ALL {
             assert!(about(event.name()).contains(event.name()), "{event:?}");

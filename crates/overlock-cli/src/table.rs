@@ -15,6 +15,11 @@ impl Table {
         Table { rows: vec![header.iter().map(ToString::to_string).collect()] }
     }
 
+    /// Makes a table of headings with a bar between each two.
+    pub(crate) fn headed(header: &str) -> Self {
+        Table::new(&header.split('|').collect::<Vec<_>>())
+    }
+
     pub(crate) fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
@@ -82,7 +87,7 @@ mod tests {
     use super::*;
 
     fn table() -> Table {
-        let mut table = Table::new(&["lock", "ops/s", "worst"]);
+        let mut table = Table::headed("lock|ops/s|worst");
         table.row(vec!["std".into(), "1.00 M".into(), "0.5".into()]);
         table.row(vec!["pthread-µ".into(), "3".into()]);
         table

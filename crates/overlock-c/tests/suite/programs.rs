@@ -49,20 +49,6 @@ fn a_writer_that_only_reads_is_noticed() {
     assert!(String::from_utf8_lossy(&out.stderr).contains("not so: one == other"), "{out:?}");
 }
 
-#[test]
-fn the_program_would_notice_a_lock_that_does_nothing() {
-    for compiler in C.compilers() {
-        let folder = tempfile::tempdir().expect("a folder for the program");
-        let source = support::package().join("tests/c/locks.c");
-        let library = support::static_library();
-        let program = compiler.program(&source, &library, &["-DBROKEN"], folder.path());
-        let out = support::run(&Command::new(program));
-        assert_eq!(out.status.code(), Some(1), "{compiler:?}: {out:?}");
-        let message = String::from_utf8_lossy(&out.stderr);
-        assert!(message.contains("not so: sum == "), "{compiler:?}: {message}");
-    }
-}
-
 /// Returns a folder with a header that has a fault.
 #[track_caller]
 fn faulty_header(from: &str, to: &str) -> tempfile::TempDir {

@@ -47,21 +47,10 @@ fn what(published: &Published) -> String {
 
 /// The table of an experiment, how often ours agree, and the notes.
 pub(super) fn table(experiment: &Experiment, world: &dyn World, besides: &[Beside]) -> String {
-    let mut table = Table::new(&[
-        "figure",
-        "vCPUs",
-        "published",
-        "ours",
-        "low",
-        "high",
-        "effect, theirs",
-        "ours",
-        "direction",
-        "size",
-        "our lock",
-        "over theirs",
-        "holds",
-    ]);
+    let mut table = Table::headed(
+        "figure|vCPUs|published|ours|low|high|effect, theirs|ours|direction|size|\
+         our lock|over theirs|holds",
+    );
     for one in besides {
         table.row(vec![
             what(&one.published),

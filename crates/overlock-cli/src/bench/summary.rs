@@ -17,22 +17,10 @@ pub(super) fn table(summaries: &[Summary], points: &[Point]) -> String {
 
 fn setting(summaries: &[&Summary], points: &[&Point]) -> String {
     let place = summaries.first().map_or_else(String::new, |of| beside(of.beside));
-    let mut table = Table::new(&[
-        "lock",
-        "of best peer",
-        "low",
-        "high",
-        "worst",
-        "0/0",
-        "pair",
-        "Jain",
-        "Jain<=16",
-        "p99.9/pl",
-        "stall/pl",
-        "stall",
-        "neighbours",
-        "worst point",
-    ]);
+    let mut table = Table::headed(
+        "lock|of best peer|low|high|worst|0/0|pair|Jain|Jain<=16|p99.9/pl|stall/pl|\
+         stall|neighbours|worst point",
+    );
     let ratio = |value: Option<f64>| value.map_or_else(|| "-".into(), three);
     let is_one = points.iter().all(|point| point.samples.len() == 1);
     let ends = |of: &Summary| of.of_best_peer.filter(|_| !is_one);

@@ -18,7 +18,7 @@ fn bench_for(seconds: &str, more: &[&str]) -> Said {
 }
 
 /// Measures for longer if threads got no processor in the shortest runs, on a busy machine.
-fn bench_until(more: &[&str], wanted: impl Fn(&Said) -> bool) -> Said {
+pub(crate) fn bench_until(more: &[&str], wanted: impl Fn(&Said) -> bool) -> Said {
     said_until(&["0.02", "0.2", "2"], |seconds| bench_for(seconds, more), wanted)
 }
 

@@ -53,16 +53,6 @@ fn runs(pid: &str) -> bool {
 const READY: &str = "echo $$ $! > draft; mv draft ready\n";
 
 #[test]
-fn a_child_is_asked_to_end_first() {
-    let script = "trap 'touch asked; exit' TERM\nsleep 1000 &\n".to_owned() + READY + "wait";
-    let command = Command::compare(&script);
-    let asked = command.path().join("asked");
-    command.send("TERM");
-    wait_until(|| asked.exists());
-    command.ends().ends(130, "so there are no results");
-}
-
-#[test]
 fn a_compared_program_is_asked_to_end_first_and_then_killed_with_what_it_has_started() {
     let script = "(trap '' TERM; exec sleep 1000) &\ntrap 'touch asked' TERM\n".to_owned() + READY;
     let command = Command::compare(&(script + "while :; do wait; done"));

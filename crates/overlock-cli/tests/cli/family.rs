@@ -1,17 +1,9 @@
 //! Does `overlock bench` measure readers and waits for conditions, and notice locks that are bad at
 //! them?
 
-use crate::support::{Said, said, said_until};
+use crate::bench::bench_until;
+use crate::support::Said;
 use serde_json::Value;
-
-/// Measures for longer if threads got no processor in the shortest runs, on a busy machine.
-fn bench_until(more: &[&str], wanted: impl Fn(&Said) -> bool) -> Said {
-    let bench = |seconds: &str| {
-        let args = ["bench", "--cs", "100ns", "--ncs", "0", "--seconds", seconds];
-        said(&[&args, more].concat())
-    };
-    said_until(&["0.02", "0.2", "2"], bench, wanted)
-}
 
 fn have_run(said: &Said) -> bool {
     let ops = |point: &Value| point["ops_per_s"]["median"].as_f64();
@@ -26,7 +18,7 @@ fn locks_of(said: &Said, task: &str) -> Vec<String> {
 
 #[test]
 fn readers_are_measured_under_every_read_write_lock() {
-    let args = ["--read-share", "0,50,100", "--threads", "4", "--runs", "2", "--locks", "all"];
+    let args = ["2", "--read-share", "0,50,100", "--threads", "4", "--locks", "all"];
     let said = bench_until(&[&args[..], &["--json"]].concat(), have_run);
     assert_eq!(said.code, Some(0), "{said:?}");
     let all = ["rwlock", "std-rwlock", "parking-lot-rwlock", "pthread-rwlock"];
@@ -46,7 +38,7 @@ fn readers_are_measured_under_every_read_write_lock() {
 
 #[test]
 fn a_writer_beside_a_reader_is_caught() {
-    let args = ["--read-share", "50", "--threads", "4", "--runs", "2"];
+    let args = ["2", "--read-share", "50", "--threads", "4"];
     let locks = ["--locks", "broken-reads,std-rwlock"];
     let is_caught = |said: &Said| said.stderr.contains("failed: lock broken-reads at micro");
     let said = bench_until(&[&args[..], &locks[..]].concat(), is_caught);
@@ -57,7 +49,7 @@ fn a_writer_beside_a_reader_is_caught() {
 fn waits_for_conditions_are_measured_with_every_lock_that_has_them() {
     let all = ["hybrid", "queued", "ticket", "test-and-set", "std", "parking-lot", "pthread"];
     for task in ["ping-pong", "producer-consumer", "broadcast"] {
-        let args = ["--workload", task, "--threads", "1,5", "--runs", "1", "--locks", "all"];
+        let args = ["1", "--workload", task, "--threads", "1,5", "--locks", "all"];
         let said = bench_until(&[&args[..], &["--json", "--explain"]].concat(), have_run);
         assert_eq!(said.code, Some(0), "{said:?}");
         assert_eq!(locks_of(&said, task), [all, all].concat(), "{task}");
@@ -67,7 +59,7 @@ fn waits_for_conditions_are_measured_with_every_lock_that_has_them() {
 
 #[test]
 fn a_lost_notification_is_a_stall() {
-    let args = ["--workload", "ping-pong", "--threads", "2", "--runs", "1", "--json"];
+    let args = ["1", "--workload", "ping-pong", "--threads", "2", "--json"];
     let locks = ["--locks", "broken-notify,std"];
     let stalls = |said: &Said, lock: &str| {
         let points = said.records("point");
@@ -81,7 +73,7 @@ fn a_lost_notification_is_a_stall() {
 
 #[test]
 fn the_tables_name_what_is_measured() {
-    let args = ["--read-share", "90", "--threads", "2", "--runs", "1"];
+    let args = ["1", "--read-share", "90", "--threads", "2"];
     let said = bench_until(&args, |said| said.stdout.contains("write stall"));
     for part in [
         "2 threads, cs 100ns, ncs 0, exp, 90 % reads",
@@ -91,7 +83,7 @@ fn the_tables_name_what_is_measured() {
     ] {
         assert!(said.stdout.contains(part), "'{part}' is not in {}", said.stdout);
     }
-    let args = ["--workload", "broadcast", "--threads", "3", "--runs", "1"];
+    let args = ["1", "--workload", "broadcast", "--threads", "3"];
     let said = bench_until(&args, |said| said.code == Some(0));
     assert!(said.stdout.contains("3 threads, cs 100ns, ncs 0, exp, broadcast"), "{said:?}");
 }

@@ -27,6 +27,10 @@ const SHORT: [(&str, &[&str]); 4] = [
 /// Makes an example take little time.
 fn shortened(example: &str) -> String {
     let mut text = example.to_owned();
+    // Without the device, an experiment can still be printed.
+    if text.contains("--in kvm") && File::options().write(true).open("/dev/kvm").is_err() {
+        text = text.replace("--in kvm", "--in kvm --print");
+    }
     for (name, flags) in SHORT {
         let command = format!("overlock {name}");
         if !text.contains(&command) || text.contains("--replay") {
@@ -67,9 +71,6 @@ fn run(example: &str, folder: &Path) -> Said {
 
 /// Returns why an example can't run here, if it can't.
 fn obstacle(example: &str, folder: &Path) -> Option<String> {
-    if example.contains("--in kvm") && File::options().write(true).open("/dev/kvm").is_err() {
-        return Some("there is no /dev/kvm".into());
-    }
     if example.contains("overlock trace") && said(&["trace", "--", "true"]).code != Some(0) {
         return Some("the kernel's tracepoints can't be used here".into());
     }

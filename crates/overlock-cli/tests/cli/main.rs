@@ -2,6 +2,8 @@
 //! each kind of world.
 
 mod bench;
+#[path = "../../../overlock-preload/tests/preload/built.rs"]
+mod built;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod children;
 mod compare;

@@ -2,7 +2,7 @@
 //! is said?
 
 use crate::support::{Said, said, said_until, skip};
-use crate::truth::{Both, can_look, can_trace, in_function, program, traced, turn};
+use crate::truth::{Both, can_look, can_trace, in_function, needs, program, traced, turn};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -10,9 +10,7 @@ use std::process::Command;
 /// The readers sleep, but that is not why the writer waits for long.
 #[test]
 fn readers_that_take_turns_past_a_writer_are_named() {
-    if !can_look() {
-        return;
-    }
+    needs!(can_look());
     let said = traced("preload", "turns");
     said.ends(0, "");
     let summary = said.records("trace-summary").remove(0);
@@ -26,9 +24,7 @@ fn readers_that_take_turns_past_a_writer_are_named() {
 /// Writers may pass each other as readers do, but that has another cure.
 #[test]
 fn writers_alone_do_not_wait_for_readers() {
-    if !can_look() {
-        return;
-    }
+    needs!(can_look());
     let writers = |source: &str| {
         let said = traced(source, "writers");
         said.ends(0, "");
@@ -48,9 +44,7 @@ fn writers_alone_do_not_wait_for_readers() {
 /// A thread may have been about to release a lock, and seen no waiters, when they came.
 #[test]
 fn a_holder_whose_release_is_not_seen_is_known() {
-    if !can_look() {
-        return;
-    }
+    needs!(can_look());
     let said = traced("preload", "unseen");
     said.ends(0, "");
     for place in ["waits_mutex (unseen.c", "waits_read (unseen.c", "waits_begun (unseen.c"] {
@@ -64,9 +58,7 @@ fn a_holder_whose_release_is_not_seen_is_known() {
 /// A fault that had to wait is told by its count.
 #[test]
 fn a_preloaded_library_names_faults() {
-    if !can_look() {
-        return;
-    }
+    needs!(can_look());
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let both = Both::by("preload", "faults", &[folder.path().join("pages").to_str().unwrap()]);
     let lock = both.find("waits (").unwrap_or_else(|| panic!("{both:?}"));
@@ -78,9 +70,7 @@ fn a_preloaded_library_names_faults() {
 /// Each kind of lock is told by its name, also by a process that is killed, and by its child.
 #[test]
 fn a_process_that_is_killed_has_told_all() {
-    if !can_look() {
-        return;
-    }
+    needs!(can_look());
     let said = traced("preload", "kinds");
     said.ends(137, "");
     let all = [said.records("trace-lock"), said.records("trace-work")].concat();
@@ -112,9 +102,7 @@ fn a_process_that_is_killed_has_told_all() {
 /// leaves nothing behind.
 #[test]
 fn a_wait_may_be_left_by_a_fork_and_by_a_jump() {
-    if !can_look() {
-        return;
-    }
+    needs!(can_look());
     let said = traced("preload", "leaves");
     said.ends(0, "");
     assert!(!said.stderr.contains("the program"), "{said:?}");
@@ -128,9 +116,7 @@ fn a_wait_may_be_left_by_a_fork_and_by_a_jump() {
 /// Of a lock that waits by the system call itself, the library knows nothing, and looks do.
 #[test]
 fn waits_that_the_library_does_not_see_are_looked_at() {
-    if !can_look() {
-        return;
-    }
+    needs!(can_look());
     // On a busy machine looks are rare.
     let lock = |said: &Said| in_function(said.records("trace-lock"), "lock (raw.c");
     let has_lock = |said: &Said| lock(said).is_some();
@@ -148,9 +134,7 @@ fn waits_that_the_library_does_not_see_are_looked_at() {
 /// A mutex that processes share has its holder in another one, and the chain goes on there.
 #[test]
 fn a_holder_may_be_in_another_process() {
-    if !can_look() {
-        return;
-    }
+    needs!(can_look());
     let sources = if can_trace() { vec!["preload", "tracepoints"] } else { vec!["preload"] };
     for source in sources {
         let said = traced(source, "shared");
@@ -194,9 +178,7 @@ fn the_readme_shows_what_is_said() {
     let (example, _) = rest.split_once("```").unwrap();
     let command = example.lines().find_map(|line| line.strip_prefix("$ overlock ")).unwrap();
     let (form, _) = command.split_once("-- ").expect("a program");
-    if !can_trace() {
-        return;
-    }
+    needs!(can_trace());
     let folder = tempfile::tempdir().unwrap();
     let wait = program(folder.path(), "wait");
     let _turn = turn("wait");
@@ -220,9 +202,7 @@ fn the_readme_shows_what_is_said() {
 /// The page of a trace draws its threads.
 #[test]
 fn a_report_draws_the_longest_wait() {
-    if !can_look() {
-        return;
-    }
+    needs!(can_look());
     let both = Both::by("preload", "asleep", &[]);
     let rows = both.said.records("timeline");
     assert_eq!(rows.len(), 1, "{:?}", both.said);

@@ -1,29 +1,10 @@
 //! The command with the preload library itself, under a program whose waits are known.
 
+use crate::built::library;
 use crate::support::{Said, overlock, skip};
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
-
-/// The library in the profile of this test. Cargo builds no `cdylib` for a test, so this function
-/// does.
-pub(crate) static LIBRARY: LazyLock<PathBuf> = LazyLock::new(|| {
-    let folder = Path::new(crate::support::OVERLOCK).parent().unwrap();
-    let profile = match folder.file_name().and_then(OsStr::to_str).unwrap() {
-        "debug" => "dev",
-        profile => profile,
-    };
-    let build = ["build", "--quiet", "--package", "overlock-preload", "--profile", profile];
-    let built = Command::new(env!("CARGO"))
-        .args(build)
-        .arg("--target-dir")
-        .arg(folder.parent().unwrap())
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .status();
-    assert!(built.unwrap().success());
-    folder.join("liboverlock_preload.so")
-});
 
 /// The program that waits, compiled once: a test must not start a program that another test still
 /// writes.
@@ -44,22 +25,19 @@ fn compile(name: &str, flags: &[&str]) -> PathBuf {
 /// Makes the command that runs a program under the real library.
 fn real(flags: &[&str], program: &Path, args: &[&str]) -> Command {
     let mut command = overlock(flags);
-    command.env("OVERLOCK_PRELOAD", &*LIBRARY).arg("--").arg(program).args(args);
+    command.env("OVERLOCK_PRELOAD", library()).arg("--").arg(program).args(args);
     command
 }
 
 /// Returns the command's output for the program that waits in `kind`.
 fn said(flags: &[&str], kind: &str) -> Said {
-    let mut command = overlock(flags);
-    command.env("OVERLOCK_PRELOAD", &*LIBRARY).arg("--").arg(&*PROGRAM).arg(kind);
-    command.output().unwrap().into()
+    real(flags, &PROGRAM, &[kind]).output().unwrap().into()
 }
 
 /// Returns the counters of the program under a lock.
 pub(crate) fn counters(lock: &str, program_args: &[&str]) -> serde_json::Value {
-    let mut command = overlock(&["run", lock, "--json"]);
-    command.env("OVERLOCK_PRELOAD", &*LIBRARY).arg("--").arg(&*PROGRAM).args(program_args);
-    let said: Said = command.output().unwrap().into();
+    let said: Said =
+        real(&["run", lock, "--json"], &PROGRAM, program_args).output().unwrap().into();
     let record = said.stderr.lines().find(|line| line.starts_with('{')).expect("counters");
     serde_json::from_str(record).expect(record)
 }
@@ -259,7 +237,7 @@ fn a_library_behind_a_space_or_a_colon_is_loaded() {
         let temporary = tempfile::tempdir().unwrap();
         let odd = folder.path().join(name);
         std::fs::create_dir(&odd).unwrap();
-        std::fs::copy(&*LIBRARY, odd.join("lib.so")).unwrap();
+        std::fs::copy(library(), odd.join("lib.so")).unwrap();
         let mut command = real(&["run"], &PROGRAM, &["mutex"]);
         command.env("OVERLOCK_PRELOAD", odd.join("lib.so")).env("TMPDIR", temporary.path());
         let said: Said = command.output().unwrap().into();

@@ -31,16 +31,23 @@ fn virtual_time_repeats_to_the_last_digit() {
 }
 
 #[test]
-fn an_experiments_file_runs_unchanged_and_tables_are_those_of_the_laboratory() {
+fn an_experiments_file_runs_and_its_published_figures_stand_beside_ours() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/micro.toml");
-    let said = sim(&[file]);
-    assert_eq!(said.code, Some(0), "{said:?}");
-    assert_eq!(said.stdout, sim(&["micro"]).stdout, "it is built in");
+    let tables = sim(&[file]);
+    assert_eq!(tables.code, Some(0), "{tables:?}");
+    assert_eq!(tables.stdout, sim(&["micro"]).stdout, "it is built in");
     for part in
         ["2 pCPUs, the host dev-kvm, simulated", "of 1x", "ops_per_s: hybrid over 2", "0.800"]
     {
-        assert!(said.stdout.contains(part), "'{part}' is not in {said:?}");
+        assert!(tables.stdout.contains(part), "'{part}' is not in {tables:?}");
     }
+    let json = sim(&[file, "--json"]);
+    let points = json.records("point");
+    assert_eq!(points.len(), 12, "three locks, two numbers of vCPUs, two lengths");
+    assert!(points.iter().all(|point| point["slice_ns"] == 1_000_000 && point["pcpus"] == 2));
+    let [figure] = &json.records("published")[..] else { panic!("one figure: {json:?}") };
+    assert_eq!((&figure["figure"], &figure["value"]), (&"ops_per_s".into(), &0.8.into()));
+    assert!(figure["ours"]["median"].as_f64().unwrap() > 0.0, "{figure}");
 }
 
 #[test]

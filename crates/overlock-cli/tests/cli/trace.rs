@@ -1,7 +1,9 @@
 //! Does `overlock trace` watch programs of all kinds, and say what it can't see?
 
 use crate::support::{OVERLOCK, Said, interrupt, overlock, said, said_until, skip};
-use crate::truth::{Both, apart, can_look, can_trace, in_function, program, told, traced, turn};
+use crate::truth::{
+    Both, apart, can_look, can_trace, in_function, needs, program, told, traced, turn,
+};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -66,9 +68,7 @@ fn a_quota_is_told_from_a_neighbour() {
 /// Other tools can open what was seen: each stack of a wait with its time, and each thread's track.
 #[test]
 fn files_for_other_tools_agree_with_the_records() {
-    if !can_trace() {
-        return;
-    }
+    needs!(can_trace());
     let folder = tempfile::tempdir().unwrap();
     let asleep = program(folder.path(), "asleep");
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
@@ -128,9 +128,7 @@ fn files_for_other_tools_agree_with_the_records() {
 /// A program that runs already is watched until Ctrl-C, which keeps what was seen.
 #[test]
 fn a_running_program_is_watched_until_ctrl_c() {
-    if !can_trace() {
-        return;
-    }
+    needs!(can_trace());
     let folder = tempfile::tempdir().unwrap();
     let _turn = turn("forever");
     let mut asleep = Command::new(program(folder.path(), "forever")).spawn().unwrap();
@@ -155,9 +153,7 @@ fn a_running_program_is_watched_until_ctrl_c() {
 /// A wait that began before the watch, and never ends, is what a program that hangs is watched for.
 #[test]
 fn a_program_that_hangs_is_seen_to_wait() {
-    if !can_trace() {
-        return;
-    }
+    needs!(can_trace());
     let folder = tempfile::tempdir().unwrap();
     let hangs = program(folder.path(), "hangs");
     let _turn = turn("hangs");
@@ -187,9 +183,7 @@ fn a_program_that_hangs_is_seen_to_wait() {
 /// Short processes come and go faster than their names can be read.
 #[test]
 fn many_short_processes_are_all_counted() {
-    if !can_trace() {
-        return;
-    }
+    needs!(can_trace());
     let run = "i=0; while [ $i -lt 300 ]; do /bin/true; i=$((i+1)); done";
     let said = told(&["trace", "--json", "--", "sh", "-c", run]);
     assert_eq!(said.code, Some(0), "{said:?}");
@@ -198,9 +192,7 @@ fn many_short_processes_are_all_counted() {
 
 #[test]
 fn a_process_that_ends_ends_its_watch() {
-    if !can_trace() {
-        return;
-    }
+    needs!(can_trace());
     let mut sleeps = Command::new("sleep").arg("0.5").spawn().unwrap();
     let said = said(&["trace", "--json", "--pid", &sleeps.id().to_string()]);
     sleeps.wait().unwrap();
@@ -253,9 +245,7 @@ fn a_system_without_proc_is_told_what_to_mount() {
 /// What the first thread leaves behind when it ends belongs to the others.
 #[test]
 fn threads_outlive_the_first_one() {
-    if !can_look() {
-        return;
-    }
+    needs!(can_look());
     for source in ["preload", "looks", "tracepoints"] {
         if source == "tracepoints" && !can_trace() {
             return;
@@ -300,9 +290,7 @@ fn bad_requests_have_a_clear_answer() {
 /// The program's standard output and exit code are its own.
 #[test]
 fn a_traced_program_is_as_without() {
-    if !can_look() {
-        return;
-    }
+    needs!(can_look());
     for (script, code) in [("echo hello; exit 7", 7), ("echo hello; kill -SEGV $$", 128 + 11)] {
         let said = said(&["trace", "--", "sh", "-c", script]);
         assert_eq!((said.code, &*said.stdout), (Some(code), "hello\n"), "{said:?}");

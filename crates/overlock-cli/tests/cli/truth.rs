@@ -64,7 +64,7 @@ pub(crate) fn run(source: &str, subject: &str, args: &[&str]) -> Said {
             command.arg(OVERLOCK);
         }
         if source == "ours" {
-            command.env("LD_PRELOAD", &*crate::real::LIBRARY);
+            command.env("LD_PRELOAD", crate::built::library());
         }
         command.args(["trace", "--source", flag, "--json", "--", subject]).args(args);
         apart(command.output().unwrap().into())
@@ -111,6 +111,16 @@ pub(crate) fn can_trace() -> bool {
     static CAN: LazyLock<bool> = LazyLock::new(|| works("tracepoints"));
     *CAN
 }
+
+/// Ends a test that can't be made here; what is asked has reported why.
+macro_rules! needs {
+    ($can:expr) => {
+        if !$can {
+            return;
+        }
+    };
+}
+pub(crate) use needs;
 
 /// Returns whether threads can be looked at here, and reports it if they can't.
 pub(crate) fn can_look() -> bool {

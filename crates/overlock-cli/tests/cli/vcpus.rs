@@ -236,16 +236,3 @@ fn more_pcpus_than_cpus_are_refused() {
     refused.ends(2, &format!("use --pcpus {cpus}, or simulate such a host by --in sim:HOST"));
     assert!(refused.records("point").is_empty(), "{refused:?}");
 }
-
-#[test]
-fn an_experiment_file_runs_and_its_published_figures_stand_beside_ours() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/micro.toml");
-    let json = sim(&[file, "--runs", "1", "--json"]);
-    assert_eq!(json.code, Some(0), "{json:?}");
-    let points = json.records("point");
-    assert_eq!(points.len(), 12, "three locks, two numbers of vCPUs, two lengths");
-    assert!(points.iter().all(|point| point["slice_ns"] == 1_000_000 && point["pcpus"] == 2));
-    let [figure] = &json.records("published")[..] else { panic!("one figure: {json:?}") };
-    assert_eq!((&figure["figure"], &figure["value"]), (&"ops_per_s".into(), &0.8.into()));
-    assert!(figure["ours"]["median"].as_f64().unwrap() > 0.0, "{figure}");
-}

@@ -2,6 +2,7 @@
 //! provides them.
 
 mod barrier;
+mod built;
 #[path = "../../src/cell.rs"]
 mod cell;
 mod differential;
