@@ -38,6 +38,7 @@ unsafe extern "C" {
     fn _Unwind_GetCFA(frame: *mut c_void) -> usize;
     fn _Unwind_GetIPInfo(frame: *mut c_void, is_interrupted: *mut c_int) -> usize;
     fn _Unwind_GetRegionStart(frame: *mut c_void) -> usize;
+    fn _Unwind_GetIP(frame: *mut c_void) -> usize;
 }
 
 impl Frames {
@@ -46,9 +47,31 @@ impl Frames {
     pub(crate) fn to(target: usize) -> Self {
         let mut frames =
             Self { target, waits: [0; MOST], count: 0, last: usize::MAX, has_met_target: false };
-        // SAFETY: `each` is called with `frames`, before the call returns.
-        unsafe { _Unwind_Backtrace(each, (&raw mut frames).cast()) };
+        walk(|frame| frames.note(frame));
         frames
+    }
+
+    /// Notes a frame. Returns whether it is another than the one that contains the target.
+    fn note(&mut self, frame: *mut c_void) -> bool {
+        let mut is_interrupted = 0;
+        // SAFETY: the unwinder's frame.
+        let (pointer, start) = unsafe {
+            _Unwind_GetIPInfo(frame, &raw mut is_interrupted);
+            (_Unwind_GetCFA(frame), _Unwind_GetRegionStart(frame))
+        };
+        // The frame before reaches from its own stack pointer to this one's, unless it is the
+        // kernel's: that of a signal, which can be on another stack than what the signal has
+        // interrupted.
+        if is_interrupted == 0 && (self.last..pointer).contains(&self.target) {
+            self.has_met_target = true;
+            return false;
+        }
+        self.last = pointer;
+        if start == (overlock_guarded as *const ()).addr() && self.count < MOST {
+            self.waits[self.count] = pointer;
+            self.count += 1;
+        }
+        true
     }
 
     /// Whether the wait at this place of a stack is one of those passed.
@@ -62,32 +85,28 @@ impl Frames {
     }
 }
 
+/// Returns where a frame has made its call: before the address to which that returns.
+pub(crate) fn call_of(frame: *mut c_void) -> usize {
+    // SAFETY: the unwinder's frame.
+    unsafe { _Unwind_GetIP(frame) - 1 }
+}
+
 /// Whether the wait at this place of a stack is the one whose outermost frame has this stack
 /// pointer.
 pub(crate) fn is_wait_of(outermost: usize, at: usize) -> bool {
     at < outermost && outermost - at < DEPTH
 }
 
-/// Notes a frame.
-unsafe extern "C" fn each(frame: *mut c_void, frames: *mut c_void) -> c_int {
-    // SAFETY: those of `Frames::to`.
-    let frames = unsafe { &mut *frames.cast::<Frames>() };
-    let mut is_interrupted = 0;
-    // SAFETY: the unwinder's frame.
-    let (pointer, start) = unsafe {
-        _Unwind_GetIPInfo(frame, &raw mut is_interrupted);
-        (_Unwind_GetCFA(frame), _Unwind_GetRegionStart(frame))
-    };
-    // The frame before reaches from its own stack pointer to this one's, unless it is the kernel's:
-    // that of a signal, which can be on another stack than what the signal has interrupted.
-    if is_interrupted == 0 && (frames.last..pointer).contains(&frames.target) {
-        frames.has_met_target = true;
-        return ENDS;
+/// Calls `each` with the frames of the calling thread, innermost first, as long as it returns true.
+pub(crate) fn walk<F: FnMut(*mut c_void) -> bool>(mut each: F) {
+    unsafe extern "C" fn one<F: FnMut(*mut c_void) -> bool>(
+        frame: *mut c_void,
+        each: *mut c_void,
+    ) -> c_int {
+        // SAFETY: the closure of `walk`, which has not returned.
+        let each = unsafe { &mut *each.cast::<F>() };
+        if each(frame) { GOES_ON } else { ENDS }
     }
-    frames.last = pointer;
-    if start == (overlock_guarded as *const ()).addr() && frames.count < MOST {
-        frames.waits[frames.count] = pointer;
-        frames.count += 1;
-    }
-    GOES_ON
+    // SAFETY: `one` is called with `each`, before the call returns.
+    unsafe { _Unwind_Backtrace(one::<F>, (&raw mut each).cast()) };
 }

@@ -80,23 +80,23 @@ pub(crate) trait Algorithm: ConstLock + Sized + 'static {
     fn is_taken_unrecorded(&self, mutex: &Mutex) -> bool;
 
     const AT_GATE: gate::Calls = gate::Calls {
-        try_lock: try_lock::<Self>,
+        try_lock: try_lock::<Self, false>,
         enter: |mutex, me| mutex.stamp.enter(me, &Word::<Self>::of(mutex)),
         poll: poll_until::<Self>,
     };
 
     const OPERATIONS: Operations = Operations {
-        lock: lock::<Self>,
-        try_lock: try_lock::<Self>,
-        lock_until: lock_until::<Self>,
-        unlock: unlock::<Self>,
+        lock: lock::<Self, false>,
+        try_lock: try_lock::<Self, false>,
+        lock_until: lock_until::<Self, false>,
+        unlock: unlock::<Self, false>,
     };
 
     const IN_CHILD: Operations = Operations {
-        lock: lock_in_child::<Self>,
-        try_lock: try_lock_in_child::<Self>,
-        lock_until: lock_until_in_child::<Self>,
-        unlock: unlock_in_child::<Self>,
+        lock: lock::<Self, true>,
+        try_lock: try_lock::<Self, true>,
+        lock_until: lock_until::<Self, true>,
+        unlock: unlock::<Self, true>,
     };
 }
 
@@ -194,7 +194,9 @@ fn hold<L: Algorithm>(mutex: &Mutex) {
     mutex.hold();
 }
 
-extern "C-unwind" fn lock<L: Algorithm>(mutex: &Mutex) -> c_int {
+/// Takes the lock, in a forked child (`CHILD`) or in a process that was executed.
+extern "C-unwind" fn lock<L: Algorithm, const CHILD: bool>(mutex: &Mutex) -> c_int {
+    adopt_if::<L, CHILD>(mutex);
     if lock_of::<L>(mutex).try_lock() {
         hold::<L>(mutex);
         return 0;
@@ -232,7 +234,8 @@ fn leave(mutex: &Mutex, me: Whose) {
     }
 }
 
-extern "C" fn try_lock<L: Algorithm>(mutex: &Mutex) -> c_int {
+extern "C" fn try_lock<L: Algorithm, const CHILD: bool>(mutex: &Mutex) -> c_int {
+    adopt_if::<L, CHILD>(mutex);
     if lock_of::<L>(mutex).try_lock() {
         hold::<L>(mutex);
         return 0;
@@ -240,7 +243,11 @@ extern "C" fn try_lock<L: Algorithm>(mutex: &Mutex) -> c_int {
     EBUSY
 }
 
-extern "C-unwind" fn lock_until<L: Algorithm>(mutex: &Mutex, deadline_ns: u64) -> c_int {
+extern "C-unwind" fn lock_until<L: Algorithm, const CHILD: bool>(
+    mutex: &Mutex,
+    deadline_ns: u64,
+) -> c_int {
+    adopt_if::<L, CHILD>(mutex);
     // SAFETY: the function has that signature.
     unsafe { overlock_guarded(mutex, deadline_ns, wait_until::<L>) }
 }
@@ -265,7 +272,8 @@ extern "C-unwind" fn wait_until<L: Algorithm>(mutex: &Mutex, deadline_ns: u64) -
 
 /// # Safety
 /// As for [`Operations::unlock`].
-unsafe extern "C" fn unlock<L: Algorithm>(mutex: &Mutex) -> c_int {
+unsafe extern "C" fn unlock<L: Algorithm, const CHILD: bool>(mutex: &Mutex) -> c_int {
+    adopt_if::<L, CHILD>(mutex);
     let lock = lock_of::<L>(mutex);
     let is_held = mutex.let_go() || lock.is_taken_unrecorded(mutex);
     // SAFETY: the caller's.
@@ -275,28 +283,13 @@ unsafe extern "C" fn unlock<L: Algorithm>(mutex: &Mutex) -> c_int {
     misuse::unlock_of_free()
 }
 
-extern "C-unwind" fn lock_in_child<L: Algorithm>(mutex: &Mutex) -> c_int {
-    adopt::<L>(mutex);
-    lock::<L>(mutex)
-}
-
-extern "C" fn try_lock_in_child<L: Algorithm>(mutex: &Mutex) -> c_int {
-    adopt::<L>(mutex);
-    try_lock::<L>(mutex)
-}
-
-extern "C-unwind" fn lock_until_in_child<L: Algorithm>(mutex: &Mutex, deadline_ns: u64) -> c_int {
-    adopt::<L>(mutex);
-    lock_until::<L>(mutex, deadline_ns)
-}
-
 /// Takes the lock of a mutex that processes share without having said so, outside its queue. No
 /// process can be woken by another, as under libc.
 #[cold]
 #[inline(never)]
 fn poll_until<L: Algorithm>(mutex: &Mutex, deadline_ns: Option<u64>) -> c_int {
     let mut poll = Poll::new();
-    while try_lock::<L>(mutex) != 0 {
+    while try_lock::<L, false>(mutex) != 0 {
         if deadline_ns.is_some_and(|at| Process::now_ns() >= at) {
             return ETIMEDOUT;
         }
@@ -305,18 +298,12 @@ fn poll_until<L: Algorithm>(mutex: &Mutex, deadline_ns: Option<u64>) -> c_int {
     0
 }
 
-/// # Safety
-/// As for [`Operations::unlock`].
-unsafe extern "C" fn unlock_in_child<L: Algorithm>(mutex: &Mutex) -> c_int {
-    adopt::<L>(mutex);
-    // SAFETY: the caller's; an adopted word is held as before.
-    unsafe { unlock::<L>(mutex) }
-}
-
-/// Cleans a word of the traces of vanished threads, if there are any.
-#[inline]
-fn adopt<L: Algorithm>(mutex: &Mutex) {
-    mutex.stamp.adopt(choice::stamp(), &Word::<L>::of(mutex));
+/// In a forked child, cleans a word of the traces of vanished threads, if there are any.
+#[inline(always)]
+fn adopt_if<L: Algorithm, const CHILD: bool>(mutex: &Mutex) {
+    if CHILD {
+        mutex.stamp.adopt(choice::stamp(), &Word::<L>::of(mutex));
+    }
 }
 
 /// A mutex whose word is such a lock.
