@@ -14,6 +14,6 @@ mod verdicts;
 pub use {
     exports::folded,
     names::{Class, Kind},
-    sources::{Files, LIBRARY, Needs, Opened, Seen, Session, Start, Wanted},
+    sources::{Files, LIBRARY, Needs, Opened, Seen, Session, Start, Wanted, quota_of},
     verdicts::{Cure, Facts, Finding, Findings, Loop, NOTICEABLE, Stack, Verdict, share},
 };

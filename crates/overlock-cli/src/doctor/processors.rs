@@ -3,7 +3,6 @@
 use crate::machine::{self, CpuTimes, allowed_cpus, first_line};
 use overlock_results::row::Symptom;
 use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
 const STEAL_WATCH: Duration = Duration::from_millis(500);
@@ -28,13 +27,9 @@ pub(super) fn cpus() -> Symptom {
 
 /// Finds the tightest CPU limit of this process's cgroups, of version 1 or 2, and of all above
 /// them.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub(super) fn quota() -> Symptom {
-    let cgroups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let limits = cgroups.lines().filter_map(cpu_group).flat_map(|(mount, group)| {
-        let folders = Path::new(group.trim_start_matches('/')).ancestors();
-        folders.filter_map(|folder| limit(&Path::new(mount).join(folder))).collect::<Vec<_>>()
-    });
-    match limits.min_by(f64::total_cmp) {
+    match overlock_trace::quota_of(std::process::id()) {
         None => Symptom::new("cgroup CPU limit", "none"),
         Some(cpus) => Symptom::new("cgroup CPU limit", format!("{cpus:.2} CPUs")).advise(
             true,
@@ -44,34 +39,10 @@ pub(super) fn quota() -> Symptom {
     }
 }
 
-/// Reads a line of `/proc/self/cgroup`: where the hierarchy that limits CPU time is mounted, and
-/// the group in it.
-fn cpu_group(line: &str) -> Option<(&'static str, &str)> {
-    let mut fields = line.splitn(3, ':').skip(1);
-    let (controllers, group) = (fields.next()?, fields.next()?);
-    match controllers {
-        "" => Some(("/sys/fs/cgroup", group)),
-        _ if controllers.split(',').any(|name| name == "cpu") => {
-            Some(("/sys/fs/cgroup/cpu", group))
-        }
-        _ => None,
-    }
-}
-
-fn limit(folder: &Path) -> Option<f64> {
-    let read = |file: &str| fs::read_to_string(folder.join(file)).ok();
-    match read("cpu.max") {
-        Some(text) => cpu_max(&text),
-        None => cpu_max(&[read("cpu.cfs_quota_us")?, read("cpu.cfs_period_us")?].join(" ")),
-    }
-}
-
-/// Reads `quota period` in microseconds as a number of CPUs; nothing for no limit, which is `max`
-/// in version 2 and -1 in version 1.
-fn cpu_max(text: &str) -> Option<f64> {
-    let mut words = text.split_whitespace().map(str::parse::<f64>);
-    let (quota, period) = (words.next()?.ok()?, words.next()?.ok()?);
-    (quota > 0.0).then_some(quota / period)
+/// What reads groups is the tracer, which is for another architecture.
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+pub(super) fn quota() -> Symptom {
+    Symptom::new("cgroup CPU limit", "not read on this architecture")
 }
 
 pub(super) fn load() -> Symptom {
@@ -113,27 +84,5 @@ pub(super) fn governor() -> Symptom {
             Symptom::new("CPU frequency", format!("governor {name}"))
                 .advise(name != "performance", advice)
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quotas_are_read_as_cpus() {
-        assert_eq!(cpu_max("150000 100000\n"), Some(1.5));
-        assert_eq!(cpu_max("max 100000\n"), None);
-        assert_eq!(cpu_max(""), None);
-        assert_eq!(cpu_max("50000\n 100000\n"), Some(0.5));
-        assert_eq!(cpu_max("-1\n 100000\n"), None);
-    }
-
-    #[test]
-    fn groups_of_both_versions_are_found() {
-        assert_eq!(cpu_group("0::/a/b"), Some(("/sys/fs/cgroup", "/a/b")));
-        assert_eq!(cpu_group("4:cpu,cpuacct:/c:d"), Some(("/sys/fs/cgroup/cpu", "/c:d")));
-        assert_eq!(cpu_group("3:cpuset:/e"), None);
-        assert_eq!(cpu_group(""), None);
     }
 }

@@ -19,4 +19,5 @@ mod tracepoints;
 pub(crate) mod tracer;
 
 pub use preload::LIBRARY;
+pub use quota::quota_of;
 pub use session::{Files, Needs, Opened, Seen, Session, Start, Wanted};

@@ -179,6 +179,11 @@ fn groups(process: u32) -> Vec<PathBuf> {
     all
 }
 
+/// Returns how many processors the smallest quota of a process's groups is worth, if there is one.
+pub fn quota_of(process: u32) -> Option<f64> {
+    groups(process).iter().filter_map(|group| limit(group)).min_by(f64::total_cmp)
+}
+
 fn is_limited(group: &Path) -> bool {
     limit(group).is_some()
 }
@@ -219,5 +224,22 @@ mod tests {
         assert_eq!(stopped(1, &[(ms(24), ms(24) + 1000)]), [0], "too short");
         assert_eq!(stopped(1, &[(ms(30), ms(45))]), [0], "the account is older");
         assert_eq!(stopped(2, &[(ms(8), ms(25))]), [0], "another process");
+    }
+
+    #[test]
+    fn quotas_of_both_versions_are_read_as_cpus() {
+        let folder = std::env::temp_dir().join(format!("overlock-quota-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+        for (quota, cpus) in [("50000\n", Some(0.5)), ("-1\n", None)] {
+            write("cpu.cfs_quota_us", quota);
+            write("cpu.cfs_period_us", "100000\n");
+            assert_eq!(limit(&folder), cpus, "{quota}");
+        }
+        for (both, cpus) in [("150000 100000\n", Some(1.5)), ("max 100000\n", None), ("", None)] {
+            write("cpu.max", both);
+            assert_eq!(limit(&folder), cpus, "{both}");
+        }
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }
