@@ -6,6 +6,7 @@
 
 use crate::interrupt;
 use anyhow::{Context, Result, bail};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -14,6 +15,9 @@ use std::time::{Duration, Instant};
 
 /// After this time of reading, the user learns what is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How often to look whether Ctrl-C has come.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 #[derive(Debug)]
 pub enum Input {
@@ -75,7 +79,8 @@ fn spool(mut pipe: File, note: &dyn Fn(&str)) -> Result<File> {
                  program reads none, start with </dev/null",
             );
         }
-        if !wait_readable(&fd, Duration::from_millis(100)) {
+        // A signal may come first.
+        if !poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&LOOK)).is_ok_and(|ready| ready > 0) {
             continue;
         }
         match pipe.read(&mut buffer) {
@@ -86,12 +91,4 @@ fn spool(mut pipe: File, note: &dyn Fn(&str)) -> Result<File> {
         }
     }
     Ok(spool)
-}
-
-/// Waits until `fd` is readable; returns false if `limit` passed or a signal came first.
-fn wait_readable(fd: &OwnedFd, limit: Duration) -> bool {
-    let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    let limit = i32::try_from(limit.as_millis()).unwrap_or(i32::MAX);
-    // SAFETY: `poll` is one valid entry, and the count given is one.
-    unsafe { libc::poll(&raw mut poll, 1, limit) > 0 }
 }

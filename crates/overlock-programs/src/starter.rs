@@ -162,16 +162,7 @@ fn starter(mut args: impl Iterator<Item = OsString>) -> Option<()> {
     }
     let words: Option<Vec<CString>> = args.map(|arg| CString::new(arg.into_vec()).ok()).collect();
     let words = words?;
-    let variables: Vec<CString> = std::env::vars_os()
-        .filter_map(|(name, value)| {
-            CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok()
-        })
-        .collect();
-    let pointers = |strings: &[CString]| {
-        let each = strings.iter().map(|string| string.as_ptr());
-        each.chain([std::ptr::null()]).collect::<Vec<_>>()
-    };
-    let (argv, envp) = (pointers(&words), pointers(&variables));
+    let argv: Vec<_> = words.iter().map(|word| word.as_ptr()).chain([std::ptr::null()]).collect();
     // SAFETY: the command has opened it for us.
     let mut go = unsafe { File::from_raw_fd(wait) };
     go.read_exact(&mut [0]).ok()?;
@@ -186,7 +177,7 @@ fn starter(mut args: impl Iterator<Item = OsString>) -> Option<()> {
         send(tell, message);
         return Some(());
     }
-    // SAFETY: each takes integers, or the C strings above, which end in null pointers.
+    // SAFETY: each takes integers, or the C strings above, which end in a null pointer.
     unsafe {
         if parent != 0 {
             libc::setpgid(0, 0);
@@ -200,7 +191,7 @@ fn starter(mut args: impl Iterator<Item = OsString>) -> Option<()> {
         }
         // The Rust runtime ignores it.
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
-        libc::execve(argv[0], argv.as_ptr(), envp.as_ptr());
+        libc::execv(argv[0], argv.as_ptr());
     }
     send(tell, (FAILED, io::Error::last_os_error().raw_os_error().unwrap_or(0)));
     // SAFETY: ends this copy of the starter.
