@@ -10,7 +10,7 @@ use std::process::Command;
 
 use anyhow::{Result, ensure};
 
-use crate::parking_lot::{ours, package};
+use crate::peers::{ours, package};
 use crate::{root, target};
 
 /// The most functions and files of each lock. Lower them when they are fewer: 45 functions in 12

@@ -9,10 +9,9 @@ use anyhow::{Context, Result};
 mod debian;
 mod dist;
 mod follow;
-mod parking_lot;
+mod peers;
 mod results;
 mod roots;
-mod spin;
 mod suites;
 mod targets;
 mod test;
@@ -70,9 +69,9 @@ fn main() -> ExitCode {
         ["installed"] => dist::check_installed(),
         ["debian", ref suites @ ..] => dist::check_in_roots(suites),
         ["reference"] => reference(),
-        ["parking-lot"] => parking_lot::check(),
+        ["parking-lot"] => peers::check(&peers::PARKING_LOT),
         ["follow"] => follow::check(),
-        ["spin"] => spin::check(),
+        ["spin"] => peers::check(&peers::SPIN),
         ["suites", ref crates @ ..] => suites::check(crates),
         ["results", ref files @ ..] if !files.is_empty() => results::write(&root(), files),
         ["targets"] => targets::check(false),

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::parking_lot::fetch;
+use crate::peers::fetch;
 use crate::{root, target};
 
 /// A crate, its version, what it depends on, and arguments of its tests.

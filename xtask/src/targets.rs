@@ -10,7 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::parking_lot::package;
+use crate::peers::package;
 use crate::{root, run, target};
 
 const NONE: &str = "x86_64-unknown-none";

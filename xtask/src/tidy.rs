@@ -116,6 +116,18 @@ fn code(line: &str) -> &str {
     line.split("//").next().unwrap_or(line)
 }
 
+/// Returns the faults of the lines, by their index and text, that are wrong.
+fn faults(file: &File, what: &str, is_wrong: impl Fn(usize, &str) -> bool) -> Vec<String> {
+    let wrong = file.text.lines().enumerate().filter(|(i, line)| is_wrong(*i, line));
+    wrong.map(|(i, _)| format!("{}:{}: {what}", file.path, i + 1)).collect()
+}
+
+/// Whether one of the lines before one, or that line itself, has a mark.
+fn is_marked(lines: &[&str], at: usize, marks: &[&str]) -> bool {
+    let has_mark = |line: &&str| marks.iter().any(|mark| line.contains(mark));
+    lines[at.saturating_sub(8)..=at].iter().any(has_mark)
+}
+
 /// In the locks, an access that is not `Relaxed` says in an `ORDERING:` comment what it pairs with.
 fn ordering_says_why(file: &File) -> Vec<String> {
     if !file.path.starts_with("crates/overlock/src/raw") || !is_rust(file) {
@@ -129,13 +141,9 @@ fn ordering_says_why(file: &File) -> Vec<String> {
                 code.contains(&format!("{order})")) || code.contains(&format!("{order},"))
             })
     };
-    lines
-        .iter()
-        .enumerate()
-        .filter(|(_, line)| strong(line))
-        .filter(|(i, _)| !lines[i.saturating_sub(8)..=*i].iter().any(|l| l.contains("ORDERING:")))
-        .map(|(i, _)| format!("{}:{}: an ordering without its reason", file.path, i + 1))
-        .collect()
+    faults(file, "an ordering without its reason", |i, line| {
+        strong(line) && !is_marked(&lines, i, &["ORDERING:"])
+    })
 }
 
 /// Comments in Rust have at most 100 columns, except for tables and links; rustfmt takes care of
@@ -150,12 +158,9 @@ fn lines_fit(file: &File) -> Vec<String> {
     };
     let counts = |line: &str| !is_rust(file) || line.trim_start().starts_with("//");
     let exempt = |line: &str| ["|", "://", "]("].iter().any(|mark| line.contains(mark));
-    file.text
-        .lines()
-        .enumerate()
-        .filter(|(_, line)| counts(line) && line.chars().count() > most && !exempt(line))
-        .map(|(i, _)| format!("{}:{}: more than {most} columns", file.path, i + 1))
-        .collect()
+    faults(file, &format!("more than {most} columns"), |_, line| {
+        counts(line) && line.chars().count() > most && !exempt(line)
+    })
 }
 
 /// `unsafe` blocks have their proof; the compiler's lint asks for it too, but not in macros.
@@ -164,17 +169,9 @@ fn safety_stands_by_unsafe(file: &File) -> Vec<String> {
         return Vec::new();
     }
     let lines: Vec<&str> = file.text.lines().collect();
-    lines
-        .iter()
-        .enumerate()
-        .filter(|(_, line)| code(line).contains("unsafe {"))
-        .filter(|(i, _)| {
-            !lines[i.saturating_sub(8)..=*i]
-                .iter()
-                .any(|l| l.contains("SAFETY:") || l.contains("# Safety"))
-        })
-        .map(|(i, _)| format!("{}:{}: an unsafe block without its proof", file.path, i + 1))
-        .collect()
+    faults(file, "an unsafe block without its proof", |i, line| {
+        code(line).contains("unsafe {") && !is_marked(&lines, i, &["SAFETY:", "# Safety"])
+    })
 }
 
 /// The hypervisor's side has no clock, no I/O and no operating system: it names `std` in its tests
@@ -183,12 +180,10 @@ fn host_is_pure(file: &File) -> Vec<String> {
     if !file.path.starts_with("crates/overlock-vcpu/src/host") || !is_rust(file) {
         return Vec::new();
     }
-    let product = file.text.lines().take_while(|line| *line != "#[cfg(test)]");
-    product
-        .enumerate()
-        .filter(|(_, line)| code(line).contains("std::") || code(line).contains("crate::lab"))
-        .map(|(i, _)| format!("{}:{}: the host's side names no std", file.path, i + 1))
-        .collect()
+    let product = file.text.lines().take_while(|line| *line != "#[cfg(test)]").count();
+    faults(file, "the host's side names no std", |i, line| {
+        i < product && ["std::", "crate::lab"].iter().any(|name| code(line).contains(name))
+    })
 }
 
 /// A source file has one idea, and at most 500 lines.
@@ -224,12 +219,9 @@ fn masks_stay_with_the_word(file: &File) -> Vec<String> {
         return Vec::new();
     }
     let masks = ["1 <<", "0xf", " & !"];
-    file.text
-        .lines()
-        .enumerate()
-        .filter(|(_, line)| masks.iter().any(|mask| code(line).contains(mask)))
-        .map(|(i, _)| format!("{}:{}: a mask outside raw/word", file.path, i + 1))
-        .collect()
+    faults(file, "a mask outside raw/word", |_, line| {
+        masks.iter().any(|mask| code(line).contains(mask))
+    })
 }
 
 /// Returns the words that the glossary replaces: the quoted ones in the last column of its table.

@@ -8,25 +8,13 @@ use super::File;
 const FACADES: [&str; 4] = ["overlock", "overlock-c", "overlock-parking-lot", "overlock-spin"];
 
 /// Names that several crates have already. Rename a type rather than add to these.
-const KNOWN: [&str; 17] = [
-    "Clock",
-    "Config",
-    "Error",
-    "Event",
-    "Guest",
-    "Lengths",
-    "Lock",
-    "Nanos",
-    "Oracle",
-    "Outcome",
-    "Published",
-    "Report",
-    "Row",
-    "Standing",
-    "State",
-    "Vcpu",
-    "Verdict",
-];
+const KNOWN: &str = "\
+    Clock Config Error Event Guest Lengths Lock Nanos Oracle Outcome \
+    Published Report Row Standing State Vcpu Verdict";
+
+fn known() -> impl Iterator<Item = &'static str> {
+    KNOWN.split(' ')
+}
 
 /// Returns the names of public types that stand in several files.
 pub(super) fn repeated(files: &[File]) -> Vec<String> {
@@ -43,7 +31,8 @@ pub(super) fn repeated(files: &[File]) -> Vec<String> {
             }
         }
     }
-    let repeated = places.iter().filter(|(name, files)| files.len() > 1 && !KNOWN.contains(name));
+    let repeated =
+        places.iter().filter(|(name, files)| files.len() > 1 && known().all(|of| of != **name));
     let told = repeated.map(|(name, files)| {
         let files: Vec<&str> = files.iter().copied().collect();
         format!("the public type {name} stands in {}", files.join(", "))
@@ -53,8 +42,8 @@ pub(super) fn repeated(files: &[File]) -> Vec<String> {
 
 /// Returns the known names that have become unique. A part of a tree, as in a test, has none.
 fn unique(places: &BTreeMap<&str, BTreeSet<&str>>) -> Vec<String> {
-    let is_whole = KNOWN.iter().any(|name| places.contains_key(name));
-    let unique = KNOWN.iter().filter(|name| places.get(*name).is_none_or(|files| files.len() < 2));
+    let is_whole = known().any(|name| places.contains_key(name));
+    let unique = known().filter(|name| places.get(*name).is_none_or(|files| files.len() < 2));
     let told = unique.filter(|_| is_whole).map(|name| format!("{name} is unique: strike it"));
     told.collect()
 }
