@@ -17,8 +17,7 @@ use crate::interrupt;
 use crate::outcome::Outcome;
 use crate::output::{self, Sink};
 use anyhow::{Context, Result, bail};
-use overlock_programs::Child;
-use overlock_programs::{self as launch, Ended, Launch, Unpacked, find};
+use overlock_programs::{self as launch, Child, Ended, Launch, Process, Unpacked, find};
 use overlock_results::row::Row;
 use overlock_trace::{Files, LIBRARY, Needs, Opened, Session, Start, folded};
 use std::path::Path;
@@ -155,9 +154,8 @@ fn watch(
 /// thread may end before the others.
 fn has_ended(pid: u32) -> bool {
     let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return true };
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = stat.rsplit(") ").next().unwrap_or_default();
-    state.starts_with(['Z', 'X']) && threads.count() <= 1
+    let process = Process::of(pid.cast_signed());
+    process.is_none_or(|process| process.is_zombie) && threads.count() <= 1
 }
 
 fn plan(args: &TraceArgs) -> Result<Launch> {

@@ -3,8 +3,7 @@
 //! A script is the program of a comparison: it can ignore signals, and start what must not be left
 //! behind.
 
-use crate::support::{STAND_IN, Said, overlock, send, wait_until};
-use overlock_programs::Process;
+use crate::support::{STAND_IN, Said, overlock, runs, send, wait_until};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use tempfile::TempDir;
@@ -42,11 +41,6 @@ impl Command {
         wait_until(|| !ready.split_whitespace().any(runs));
         said
     }
-}
-
-/// Whether a process runs, as opposed to one that waits to be reaped by whoever inherited it.
-fn runs(pid: &str) -> bool {
-    Process::of(pid.parse().unwrap()).is_some_and(|process| !process.is_zombie)
 }
 
 /// Writes `ready` at once, not piece by piece.

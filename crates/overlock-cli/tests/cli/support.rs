@@ -2,7 +2,7 @@
 
 pub(crate) use crate::said::{Said, heed_signals, skip};
 use crate::tally;
-use overlock_programs::processes;
+use overlock_programs::{Process, processes};
 use std::fmt::Display;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -122,6 +122,11 @@ pub(crate) fn children_of(parent: u32) -> Vec<String> {
     let children =
         processes().into_iter().filter(|process| process.parent.cast_unsigned() == parent);
     children.map(|process| process.pid.to_string()).collect()
+}
+
+/// Whether a process runs, as opposed to one that waits to be reaped by whoever inherited it.
+pub(crate) fn runs(pid: &str) -> bool {
+    Process::of(pid.parse().unwrap()).is_some_and(|process| !process.is_zombie)
 }
 
 pub(crate) fn interrupt(pid: u32) {
