@@ -68,7 +68,7 @@ pub(crate) const SPIN: Peer = Peer {
     features: "",
     needed: "",
     root: "",
-    uses: "#[allow(unused_imports)]\nuse {spin::MODULE::*, std::sync::atomic::Ordering};",
+    uses: "#[allow(unused_imports)]\nuse {::spin::MODULE::*, std::sync::atomic::Ordering};",
     files: &[("once", "once"), ("rwlock", "rwlock"), ("mutex/spin", "mutex")],
     // As the README says: types have no parameter for a way to relax, and an upgradable reader lets
     // readers in.
