@@ -10,7 +10,7 @@ use crate::words::Words;
 use anyhow::{Context, Result, ensure};
 use cast::Cast;
 use line::{Event, Line};
-use stage::Stage;
+use stage::{Signals, Stage};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -119,7 +119,14 @@ impl Played {
              (sys_enter_sched_yield): {RECORD}"
         );
         let pcpus = lines.iter().map(|line| line.cpu).collect::<BTreeSet<_>>().len() as u32;
-        let stages = cast.groups.iter().map(|group| Stage::new(group.threads.len(), pcpus));
+        let mut signals = vec![Signals::default(); cast.groups.len()];
+        for line in &lines {
+            if let Some((group, _)) = cast.place(line.thread) {
+                signals[group].see(&line.event);
+            }
+        }
+        let stages = cast.groups.iter().zip(signals);
+        let stages = stages.map(|(group, signals)| Stage::new(group.threads.len(), pcpus, signals));
         let mut played = Self { stages: stages.collect(), cast, pcpus, strange, gaps };
         for (is_gap, line) in &parsed {
             if *is_gap {
@@ -157,8 +164,11 @@ impl Played {
         let Some((group, place)) = self.cast.place(line.thread) else { return };
         let stage = &mut self.stages[group];
         stage.acts(place);
+        if let Event::Pause(Some(address)) | Event::Exit(Some(address)) = line.event {
+            stage.leaves(place, address);
+        }
         match &line.event {
-            Event::Yield | Event::Pause => stage.spins(at, place),
+            Event::Yield | Event::Pause(_) => stage.spins(at, place),
             Event::Entry { .. } | Event::Back => stage.goes_on(place),
             Event::Kick(to) => stage.kicks(at, *to),
             Event::Ipi(to) => stage.interrupts(at, place, to),

@@ -38,6 +38,27 @@ const HELD: &str = "\
  w-13 [001] ..... 1.004600: sys_sched_yield()
 ";
 
+/// A guest of three vCPUs on one CPU: 22 was preempted in user mode, 23 in the kernel, and 21 spins:
+/// in the kernel, there after an IPI to 22, twice in user mode, and twice in the kernel, when the
+/// IPI is old.
+const MODES: &str = "\
+ s-1 [000] d..2. 1.000000: sched_switch: prev_comm=s prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=v next_pid=22 next_prio=120
+ v-22 [000] d..1. 1.000010: kvm_entry: vcpu 1, rip 0x401000
+ v-22 [000] d..1. 1.000020: kvm_exit: vcpu 1 reason interrupt rip 0x401000 info1 0x0
+ v-22 [000] d..2. 1.000030: sched_switch: prev_comm=v prev_pid=22 prev_prio=120 prev_state=R+ ==> next_comm=v next_pid=23 next_prio=120
+ v-23 [000] d..1. 1.000040: kvm_entry: vcpu 2, rip 0xffffffff81000000
+ v-23 [000] d..1. 1.000050: kvm_exit: vcpu 2 reason interrupt rip 0xffffffff81000000 info1 0x0
+ v-23 [000] d..2. 1.000060: sched_switch: prev_comm=v prev_pid=23 prev_prio=120 prev_state=R+ ==> next_comm=v next_pid=21 next_prio=120
+ v-21 [000] d..1. 1.000070: kvm_entry: vcpu 0, rip 0xffffffff81000010
+ v-21 [000] d..1. 1.000080: kvm_exit: vcpu 0 reason pause rip 0xffffffff81000010 info1 0x0
+ v-21 [000] ...1. 1.000090: kvm_apic_ipi: dst 1 vec 253 (Fixed|physical|assert|edge|dst)
+ v-21 [000] d..1. 1.000100: kvm_exit: vcpu 0 reason pause rip 0xffffffff81000010 info1 0x0
+ v-21 [000] d..1. 1.000110: kvm_exit: vcpu 0 reason pause rip 0x402000 info1 0x0
+ v-21 [000] d..1. 1.060000: kvm_exit: vcpu 0 reason pause rip 0x402000 info1 0x0
+ v-21 [000] d..1. 1.060010: kvm_exit: vcpu 0 reason pause rip 0xffffffff81000010 info1 0x0
+ v-21 [000] d..1. 1.060020: kvm_exit: vcpu 0 reason pause rip 0xffffffff81000010 info1 0x0
+";
+
 fn written(text: &str) -> tempfile::NamedTempFile {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), text).unwrap();
@@ -73,6 +94,40 @@ fn a_holder_off_its_processor_is_what_policies_name_and_its_absence_the_cost() {
 }
 
 #[test]
+fn linux_passes_over_user_mode_and_its_series_prefers_who_was_interrupted() {
+    let file = written(MODES);
+    let said = lines(&["replay", "--json", "--each", file.path().to_str().unwrap()]);
+    let named = |policy: &str| {
+        let spins = said.iter().filter(|line| line["kind"] == "spin");
+        spins.map(|spin| spin["policies"][policy]["named"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(named("skip-spinners"), [22, 23, 22, 23, 22, 23]);
+    assert_eq!(named("linux"), [23, 22, 23, 22, 23, 23]);
+    assert_eq!(named("linux-ipi"), [23, 22, 22, 22, 23, 23]);
+}
+
+#[test]
+fn a_policy_whose_signal_is_not_recorded_has_no_figures() {
+    let low = MODES.replace("0xffffffff81", "0x81");
+    let no_ipi = MODES.replace("kvm_apic_ipi", "kvm_other");
+    for (text, unknown) in [
+        (MODES, vec!["pv-hint"]),
+        (&low, vec!["linux", "linux-ipi", "pv-hint"]),
+        (&no_ipi, vec!["linux-ipi", "ipi-first", "pv-hint"]),
+        (HELD, vec!["linux", "linux-ipi", "ipi-first"]),
+    ] {
+        let file = written(text);
+        let file = file.path().to_str().unwrap();
+        let said = lines(&["replay", "--json", file]);
+        let of = said.iter().filter(|line| !line["not_known"].is_null());
+        assert!(of.clone().all(|line| line["named"].is_null()), "{said:?}");
+        assert!(of.map(|line| &line["policy"]).eq(&unknown), "{said:?}");
+        let table = String::from_utf8(host(&["replay", file]).stdout).unwrap();
+        assert_eq!(table.matches("not known: the recording has no ").count(), unknown.len());
+    }
+}
+
+#[test]
 fn the_tables_say_what_the_recordings_of_a_real_kernel_hold() {
     for (file, spin) in [("guests", "reason pause"), ("threads", "sys_sched_yield()")] {
         let file = format!("recordings/{file}.txt");
@@ -88,7 +143,8 @@ fn the_tables_say_what_the_recordings_of_a_real_kernel_hold() {
             let ends: u64 = kernel.iter().map(|what| number(&of["kernel"], what)).sum();
             assert_eq!(ends, number(of, "spins"), "each spin has one end: {of}");
         }
-        for line in said.iter().filter(|line| line["kind"] == "replay") {
+        let known = |line: &&Value| line["kind"] == "replay" && line["not_known"].is_null();
+        for line in said.iter().filter(known) {
             let of = groups.iter().find(|of| of["group"] == line["group"]).unwrap();
             let reasons = line["reasons"].as_object().unwrap().values();
             let reasons: u64 = reasons.filter_map(Value::as_u64).sum();

@@ -59,7 +59,7 @@ impl Cast {
                 Event::Entry { vcpu } => {
                     vcpus.entry(line.thread).and_modify(|of| *of = of.or(*vcpu)).or_insert(*vcpu);
                 }
-                Event::Pause | Event::Exit | Event::Kick(_) | Event::Ipi(_) => {
+                Event::Pause(_) | Event::Exit(_) | Event::Kick(_) | Event::Ipi(_) => {
                     vcpus.entry(line.thread).or_default();
                 }
                 Event::Yield | Event::Said(_) => {

@@ -29,10 +29,10 @@ pub(crate) enum Event<'a> {
     Wakeup(u32),
     /// The thread yields its processor.
     Yield,
-    /// A vCPU leaves its guest because it pauses in a loop.
-    Pause,
+    /// A vCPU leaves its guest because it pauses in a loop; at this address, where that is known.
+    Pause(Option<u64>),
     /// A vCPU leaves its guest for another reason.
-    Exit,
+    Exit(Option<u64>),
     Entry {
         vcpu: Option<u32>,
     },
@@ -122,21 +122,22 @@ fn event<'a>(name: &str, fields: &'a str) -> Option<Event<'a>> {
         }),
         "sched_yield" | "sys_enter_sched_yield" => Event::Yield,
         "sys_exit_sched_yield" => Event::Back,
-        "kvm_exit" if reason(fields).to_ascii_lowercase().contains("pause") => Event::Pause,
-        "kvm_exit" => Event::Exit,
+        "kvm_exit" => {
+            let pauses = reason(fields).to_ascii_lowercase().contains("pause");
+            let to_event = if pauses { Event::Pause } else { Event::Exit };
+            to_event(number(fields, "rip"))
+        }
         "kvm_entry" => {
             let number = |word: &str| value(fields, word)?.trim_end_matches(',').parse().ok();
             Event::Entry { vcpu: number("vcpu ").or_else(|| number("vcpu_id=")) }
         }
         // HvCallNotifyLongSpinWait, by which a guest made for Hyper-V says that it spins.
-        "kvm_hv_hypercall" if number(fields, "code") == Some(8) => Event::Pause,
+        "kvm_hv_hypercall" if number(fields, "code") == Some(8) => Event::Pause(None),
         "kvm_hypercall" => hypercall(fields),
-        "kvm_apic_ipi" => match number(fields, "dst") {
-            Some(to) if fields.contains("dst)") && fields.contains("|physical|") => {
-                Event::Ipi(vec![u32::try_from(to).ok()?])
-            }
-            _ => Event::Other,
-        },
+        "kvm_apic_ipi" if fields.contains("(Fixed|physical|") && fields.contains("|dst)") => {
+            // Without 0x, but in hexadecimal digits.
+            Event::Ipi(vec![u32::from_str_radix(value(fields, "dst ")?, 16).ok()?])
+        }
         "tracing_mark_write" | "print" => said(fields).map_or(Event::Other, Event::Said),
         _ => Event::Other,
     })
@@ -252,15 +253,20 @@ mod tests {
             let (name, fields) = words.split_once(": ").unwrap();
             event(name.rsplit(':').next().unwrap(), fields)
         };
-        assert_eq!(of("kvm_exit: vcpu 0 reason pause rip 0x1 info1 0x0"), Some(Event::Pause));
-        assert_eq!(of("kvm:kvm_exit: reason PAUSE_INSTRUCTION rip 0x1"), Some(Event::Pause));
-        assert_eq!(of("kvm_exit: vcpu 0 reason hlt rip 0x1 info1 0x0"), Some(Event::Exit));
-        assert_eq!(of("kvm_hv_hypercall: code 0x8 fast var_cnt 0x0"), Some(Event::Pause));
+        let pause = Some(Event::Pause(Some(1)));
+        assert_eq!(of("kvm_exit: vcpu 0 reason pause rip 0x1 info1 0x0"), pause);
+        assert_eq!(of("kvm:kvm_exit: reason PAUSE_INSTRUCTION rip 0x1"), pause);
+        assert_eq!(of("kvm_exit: vcpu 0 reason hlt rip 0x2"), Some(Event::Exit(Some(2))));
+        assert_eq!(of("kvm_hv_hypercall: code 0x8 fast var_cnt 0x0"), Some(Event::Pause(None)));
         assert_eq!(of("kvm_hypercall: nr 0x5 a0 0x0 a1 0x3 a2 0x0 a3 0x0"), Some(Event::Kick(3)));
         let ipi = "kvm_hypercall: nr 0xa a0 0x5 a1 0x1 a2 0x1 a3 0xfd";
         assert_eq!(of(ipi), Some(Event::Ipi(vec![1, 3, 65])));
-        let ipi = "kvm_apic_ipi: dst 2 vec 253 (Fixed|physical|assert|edge|dst)";
-        assert_eq!(of(ipi), Some(Event::Ipi(vec![2])));
+        let ipi = "kvm_apic_ipi: dst 1a vec 253 (Fixed|physical|assert|edge|dst)";
+        assert_eq!(of(ipi), Some(Event::Ipi(vec![26])));
+        for start in ["dst 1 vec 0 (INIT|physical|assert|level|dst)", "dst 1 vec 0 (SIPI|physical|"]
+        {
+            assert_eq!(event("kvm_apic_ipi", start), Some(Event::Other), "it starts a vCPU");
+        }
         assert_eq!(of("kvm_entry: vcpu 3, rip 0xfff0"), Some(Event::Entry { vcpu: Some(3) }));
         let said = of("tracing_mark_write: overlock: holds 0x10");
         assert_eq!(said, Some(Event::Said(Lock::Holds("0x10"))));

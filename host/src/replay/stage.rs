@@ -4,7 +4,7 @@
 //! The schedule stays the recorded one. A policy is asked at each spin as if all before had been as
 //! it was, so its answers are those of the first moment, and not of a host that it has changed.
 
-use super::line::Lock;
+use super::line::{Event, Lock};
 use super::score::{Choice, Score};
 use overlock_vcpu::host::sched::yield_to::{
     Candidate, Notice, Policy, Skipped, Trace, Verdict, View, by_name,
@@ -31,6 +31,46 @@ struct Member {
     spins: Option<usize>,
     /// The lock it waits for, and those it has.
     waits: Option<String>,
+    /// Its guest was in user mode when it last left it.
+    in_user: bool,
+    /// It lost its processor then, ready to go on.
+    preempted_in_user: bool,
+}
+
+/// What a recording tells of a group besides who runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Signals {
+    modes: bool,
+    interrupts: bool,
+    locks: bool,
+}
+
+/// Whether a kernel is at this address: all those for 64 bits have the upper half for themselves.
+fn is_kernels(address: u64) -> bool {
+    address >> 63 == 1
+}
+
+impl Signals {
+    /// Learns what an event of the group tells.
+    pub(crate) fn see(&mut self, event: &Event<'_>) {
+        match event {
+            // A kernel without such an address may be at any other.
+            Event::Pause(Some(at)) | Event::Exit(Some(at)) => self.modes |= is_kernels(*at),
+            Event::Ipi(_) => self.interrupts = true,
+            Event::Said(_) => self.locks = true,
+            _ => {}
+        }
+    }
+
+    /// What this policy asks for and the recording does not have.
+    pub(crate) fn missing(self, policy: &str) -> Option<&'static str> {
+        match policy {
+            "ipi-first" | "linux-ipi" if !self.interrupts => Some("IPI (kvm_apic_ipi)"),
+            "linux" | "linux-ipi" if !self.modes => Some("kvm_exit at a kernel's address"),
+            "pv-hint" if !self.locks => Some("mark of who holds a lock"),
+            _ => None,
+        }
+    }
 }
 
 /// A policy, and its answers.
@@ -50,16 +90,32 @@ pub(crate) struct Stage {
     holders: HashMap<String, u32>,
     pcpus: u32,
     spins: usize,
+    signals: Signals,
 }
 
 /// The names of the policies that are asked, in the order of the table.
-pub(crate) const POLICIES: [&str; 7] =
-    ["yield", "round-robin", "skip-spinners", "spin-count", "load-gate", "ipi-first", "pv-hint"];
+pub(crate) const POLICIES: [&str; 9] = [
+    "yield",
+    "round-robin",
+    "skip-spinners",
+    "spin-count",
+    "load-gate",
+    "linux",
+    "linux-ipi",
+    "ipi-first",
+    "pv-hint",
+];
 
 impl Stage {
-    pub(crate) fn new(threads: usize, pcpus: u32) -> Self {
-        let member =
-            Member { standing: Standing::Unknown, spinning: false, spins: None, waits: None };
+    pub(crate) fn new(threads: usize, pcpus: u32, signals: Signals) -> Self {
+        let member = Member {
+            standing: Standing::Unknown,
+            spinning: false,
+            spins: None,
+            waits: None,
+            in_user: false,
+            preempted_in_user: false,
+        };
         let subjects = POLICIES.iter().filter_map(|name| {
             Some(Subject { policy: by_name(name, threads as u32)?, score: Score::new(name) })
         });
@@ -71,7 +127,13 @@ impl Stage {
             holders: HashMap::new(),
             pcpus,
             spins: 0,
+            signals,
         }
+    }
+
+    /// What this policy asks for and the recording does not have.
+    pub(crate) fn missing(&self, policy: &str) -> Option<&'static str> {
+        self.signals.missing(policy)
     }
 
     /// The kernel's own choices, those of every policy, and the kicked vCPUs.
@@ -115,6 +177,8 @@ impl Stage {
         member.standing = if ready { Standing::Waits } else { Standing::Asleep };
         let spun = member.spins.take().filter(|_| ready);
         member.spinning = spun.is_some();
+        // KVM notes the mode only of a vCPU that loses its processor.
+        member.preempted_in_user = ready && member.in_user;
         match spun {
             Some(number) => {
                 let choice = next.map_or(Choice::Stranger, Choice::Member);
@@ -123,6 +187,11 @@ impl Stage {
             }
             None => self.tell(at, Notice::Worked(Vcpu(place))),
         }
+    }
+
+    /// A vCPU leaves its guest at this address.
+    pub(crate) fn leaves(&mut self, place: u32, address: u64) {
+        self.members[place as usize].in_user = !is_kernels(address);
     }
 
     /// A thread of the group wakes up.
@@ -193,9 +262,10 @@ impl Stage {
         };
         let candidates: Vec<Candidate> = (0..)
             .zip(&self.members)
-            .map(|(other, of)| {
-                let spinning = of.spinning;
-                Candidate { unfit: unfit((other, of)), spinning, ..Candidate::default() }
+            .map(|(other, of)| Candidate {
+                unfit: unfit((other, of)),
+                spinning: of.spinning,
+                in_user: if other == place { of.in_user } else { of.preempted_in_user },
             })
             .collect();
         let view = View::new(at, self.pcpus, &candidates);
