@@ -48,6 +48,7 @@ struct tally {
 	u64 events, lost;            /* written, and not written for want of room */
 	u64 moved, gone;             /* chosen threads that got the processor, or had gone */
 	u64 extended, held, deposed; /* slices extended; holders that lost their processor: at its end, to others */
+	u64 returned;                /* extensions in which the thread yielded */
 };
 
 struct settings {

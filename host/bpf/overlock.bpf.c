@@ -73,7 +73,7 @@ INLINE bool extend(struct task_struct *p, struct place *place)
 	struct record *record = record_of(p, place);
 	if (!record || !record->holds)
 		return 0;
-	place->graced = 1;
+	place->graced = place->extended = 1;
 	record->granted = 1;
 	set_slice(p, settings.grace_ns);
 	add(&tally.extended, 1);
@@ -159,7 +159,7 @@ int running(u64 *ctx)
 		return 0;
 	place->since = at;
 	place->spun = 0;
-	place->graced = 0;
+	place->graced = place->extended = 0;
 	if ((s64)(place->vtime - vtime_now) > 0)
 		vtime_now = place->vtime;
 	spin_lock(&group->lock);
@@ -230,6 +230,11 @@ bool yield(u64 *ctx)
 		return 0;
 	u32 in_user = place->in_user;
 	place->in_user = 0;
+	/* It has released within its extension. */
+	if (!to && place->extended) {
+		place->extended = 0;
+		add(&tally.returned, 1);
+	}
 	/* Who yields wants no extension. */
 	if (to && place->requests) {
 		place->requests = 0;

@@ -14,7 +14,7 @@ static u64 vtime_now = 0;
 
 struct place {
 	u32 group, slot;
-	u32 managed, spun, requests, graced, is_vcpu, in_user;
+	u32 managed, spun, requests, graced, extended, is_vcpu, in_user;
 	u32 record, generation; /* of the page; the record plus one */
 	u64 vtime, since;
 };

@@ -198,9 +198,9 @@ fn as_text(
     said += &format!("  chosen threads: {} ran at once, {} had gone\n", counts.moved, counts.gone);
     if options.page.is_some() {
         said += &format!(
-            "  slices extended for holders: {}; holders that lost their processor: {} at the end of \
-             a slice, {} to other classes\n",
-            counts.extended, counts.held, counts.deposed
+            "  slices extended for holders: {}, of which {} gave the processor back by a yield; holders \
+             that lost their processor: {} at the end of a slice, {} to other classes\n",
+            counts.extended, counts.returned, counts.held, counts.deposed
         );
     }
     match checked {
@@ -233,6 +233,7 @@ fn as_json(
         "kind": "host", "policy": policy_name(options), "page": options.page.is_some(),
         "ended": how, "why": why, "reasons": reasons, "moved": counts.moved, "gone": counts.gone,
         "extended": counts.extended, "held": counts.held, "deposed": counts.deposed,
+        "returned": counts.returned,
         "events": counts.events, "lost": counts.lost,
         "oracle": checked.map(|of| of.as_ref().map_or_else(Clone::clone, |_| "same".into())),
     });

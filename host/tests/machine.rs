@@ -89,7 +89,7 @@ fn rows(said: &str) -> Vec<Value> {
 }
 
 /// A cgroup that goes away, and the page: what a program or a guest says of its lock is heard, a
-/// holder's slice is extended, and it learns of that.
+/// holder's slice is extended, and it learns of that and yields.
 fn page_is_heard(said: &str) {
     let rows = rows(said);
     let of = |key: &str| rows.iter().find(|row| !row[key].is_null()).expect(said);
@@ -98,7 +98,8 @@ fn page_is_heard(said: &str) {
     assert_eq!(host["why"], "there is no cgroup /sys/fs/cgroup/vm");
     let number = |row: &Value, name: &str| row[name].as_u64().unwrap();
     let (extended, granted) = (number(host, "extended"), number(load, "granted"));
-    assert!(extended > 0 && 0 < granted && granted <= extended, "{load} {host}");
+    let returned = number(host, "returned");
+    assert!(0 < returned && returned <= granted && granted <= extended, "{load} {host}");
     let reasons = host["reasons"].as_object().unwrap();
     let hinted = ["to lock-holder", "stay holder-running"];
     assert!(hinted.iter().any(|why| reasons.contains_key(*why)), "{host}");

@@ -156,6 +156,7 @@ pub(crate) struct Counts {
     pub(crate) extended: u64,
     pub(crate) held: u64,
     pub(crate) deposed: u64,
+    pub(crate) returned: u64,
 }
 
 /// Reads `struct tally`.
@@ -168,7 +169,7 @@ pub(crate) fn read_tally(bytes: &[u8]) -> Option<(Tally, Counts)> {
     for place in lists.into_iter().flatten() {
         *place = words.next()?;
     }
-    let [events, lost, moved, gone, extended, held, deposed] =
+    let [events, lost, moved, gone, extended, held, deposed, returned] =
         std::array::from_fn(|_| words.next().unwrap_or_default());
-    Some((tally, Counts { events, lost, moved, gone, extended, held, deposed }))
+    Some((tally, Counts { events, lost, moved, gone, extended, held, deposed, returned }))
 }

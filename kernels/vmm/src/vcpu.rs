@@ -23,6 +23,8 @@ const SERIAL_STATUS: u16 = SERIAL + 5;
 const READY: u8 = 0x60;
 /// A byte that is written here ends the machine.
 const END: u16 = 0xf4;
+/// A byte that is written here yields the vCPU's processor.
+const YIELD: u16 = 0xf5;
 
 fn segment(selector: u16, kind: u8) -> kvm_segment {
     kvm_segment {
@@ -88,6 +90,10 @@ pub(crate) fn run(mut vcpu: VcpuFd, number: u8, console: &Mutex<Console>, tell: 
                 continue;
             }
             Ok(VcpuExit::IoOut(END, bytes)) => Ok(bytes[0]),
+            Ok(VcpuExit::IoOut(YIELD, _)) => {
+                std::thread::yield_now();
+                continue;
+            }
             // No other device is there: a bus reads as ones.
             Ok(VcpuExit::IoIn(_, bytes) | VcpuExit::MmioRead(_, bytes)) => {
                 bytes.fill(0xff);

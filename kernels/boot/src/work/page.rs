@@ -5,11 +5,15 @@ use core::ptr::with_exposed_provenance;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use crate::cpus::{self, MAX};
+use crate::machine::io::outb;
 use crate::plan::Plan;
 use crate::say;
 
 /// Where the monitor maps it.
 const AT: usize = 0xd000_0000;
+
+/// The monitor's port by which a CPU yields its processor.
+const YIELD: u16 = 0xf5;
 
 /// What one CPU says of itself, but for the thread that it is in the host: that says the monitor.
 #[repr(C)]
@@ -92,11 +96,15 @@ pub(super) fn frees(cpu: usize) {
     }
 }
 
-/// `cpu` has released it.
+/// `cpu` has released it. If the host has extended its slice for that, it yields.
 #[inline]
 pub(super) fn has_freed(cpu: usize) {
     if let Some((own, _)) = record(cpu) {
         own.holds.store(0, Relaxed);
-        GRANTED.fetch_add(own.granted.swap(0, Relaxed).into(), Relaxed);
+        if own.granted.swap(0, Relaxed) != 0 {
+            GRANTED.fetch_add(1, Relaxed);
+            // SAFETY: the monitor has nothing behind this port but a yield.
+            unsafe { outb(YIELD, 0) };
+        }
     }
 }
