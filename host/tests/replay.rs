@@ -38,9 +38,9 @@ const HELD: &str = "\
  w-13 [001] ..... 1.004600: sys_sched_yield()
 ";
 
-/// A guest of three vCPUs on one CPU: 22 was preempted in user mode, 23 in the kernel, and 21 spins:
-/// in the kernel, there after an IPI to 22, twice in user mode, and twice in the kernel, when the
-/// IPI is old.
+/// A guest of three vCPUs on one CPU: 22 was preempted in user mode, 23 in the kernel, and 21
+/// spins: in the kernel, there after an IPI to 22, twice in user mode, and twice in the kernel,
+/// when the IPI is old.
 const MODES: &str = "\
  s-1 [000] d..2. 1.000000: sched_switch: prev_comm=s prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=v next_pid=22 next_prio=120
  v-22 [000] d..1. 1.000010: kvm_entry: vcpu 1, rip 0x401000
