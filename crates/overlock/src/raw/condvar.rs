@@ -266,9 +266,10 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
         }
         let pace = Pace::new(self.pace.load(Relaxed));
         let next = pace.skipped().unwrap_or_else(|| {
-            let mut spin = Spin::new(P::costs().spin_ns());
+            let costs = P::costs();
+            let mut spin = Spin::new(costs, costs.spin_ns());
             while !self.has_changed(group, seen) {
-                if !spin.pause::<P>() {
+                if !spin.goes_on::<P>() {
                     return pace.after(false);
                 }
             }
@@ -290,7 +291,7 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
             gate.compare_exchange(from, halted, Release, Relaxed).is_ok()
         };
         // An RMW also if another waiter has set the mark.
-        park::park::<P>(gate, deadline_ns, || {
+        park::park::<P>(gate, park::Class::ONLY, deadline_ns, || {
             (mark(seen.awake().bits()) || mark(halted)).then_some(halted)
         });
     }
@@ -346,7 +347,7 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
             // ORDERING: Release, with the Acquires here and in `with_list`: all is cleared.
             self.generation.store(now, Release);
             for gate in &self.gates {
-                park::unpark_all::<P>(gate);
+                park::unpark_all::<P>(gate, park::Class::ONLY);
             }
         }
         // ORDERING: Acquire, with the Release above.
@@ -399,9 +400,9 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
         if let Some((gate, all, true)) = granted {
             C::count(Event::PvKickUnlock);
             if all {
-                park::unpark_all::<P>(gate)
+                park::unpark_all::<P>(gate, park::Class::ONLY)
             } else {
-                park::unpark_one::<P>(gate)
+                park::unpark_one::<P>(gate, park::Class::ONLY)
             };
         }
         granted.is_some()
@@ -422,7 +423,7 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
         // The condition variable may be gone from here on (V3).
         for (gate, _) in gates.into_iter().zip(halts).filter(|(_, halts)| *halts) {
             C::count(Event::PvKickUnlock);
-            park::unpark_all::<P>(gate);
+            park::unpark_all::<P>(gate, park::Class::ONLY);
         }
         count
     }
