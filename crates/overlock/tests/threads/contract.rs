@@ -11,25 +11,17 @@ use crate::support::oracle::{Verdict, beside, sleeps, watched_for};
 use crate::support::skip::skip;
 use overlock::counters::Event;
 use overlock::platform::{CheapRelease, MAX_CPUS, Native, Platform, Shared, Threads};
-use overlock::{Hybrid, Mutex, Queued, RawLock, RawTimedLock, Refresh, TestAndSet, Ticket};
+use overlock::{Hybrid, Mutex, Queued, RawLock, RawTimedLock, TestAndSet, Ticket};
 
 /// How `Threads` releases.
 type Sequences = <Threads as Platform>::Release;
 
 const MS: u64 = 1_000_000;
 
-fn p1_wait_returns_at_once_if_the_word_differs<P: Platform<Word = AtomicU32>>() {
-    P::wait(&AtomicU32::new(0), 1, None);
-}
-
 #[test]
-fn p1_threads() {
-    p1_wait_returns_at_once_if_the_word_differs::<Threads>();
-}
-
-#[test]
-fn p1_shared() {
-    p1_wait_returns_at_once_if_the_word_differs::<Shared>();
+fn p1_wait_returns_at_once_if_the_word_differs() {
+    Threads::wait(&AtomicU32::new(0), 1, None);
+    Shared::wait(&AtomicU32::new(0), 1, None);
 }
 
 /// How a thread waits until a deadline.
@@ -106,11 +98,6 @@ fn p3_threads_kick() {
     p3_a_kick_after_a_change_is_not_lost::<Threads>(|word| {
         Threads::kick(word, Threads::cpu().unwrap());
     });
-}
-
-#[test]
-fn p3_threads_kick_any() {
-    p3_a_kick_after_a_change_is_not_lost::<Threads>(|word| _ = Threads::kick_any(word));
 }
 
 #[test]
@@ -224,8 +211,8 @@ fn p10_waiting_can_be_switched_off() {
 }
 
 #[test]
-fn p10_waiting_stays_on_once_a_waiter_of_test_and_set_has_halted() {
-    if !is_alone("contract::p10_waiting_stays_on_once_a_waiter_of_test_and_set_has_halted") {
+fn p10_waiting_stays_on_once_a_waiter_has_halted() {
+    if !is_alone("contract::p10_waiting_stays_on_once_a_waiter_has_halted") {
         return;
     }
     overlock::lock_class!(Halts);
@@ -235,29 +222,6 @@ fn p10_waiting_stays_on_once_a_waiter_of_test_and_set_has_halted() {
         assert!(!lock.try_lock_until(Threads::now_ns() + MS));
     }
     assert!(!Threads::set_waiting(false), "waiting was switched off after a halt");
-}
-
-#[test]
-fn p10_waiting_stays_on_once_a_waiter_of_refresh_has_halted() {
-    if !is_alone("contract::p10_waiting_stays_on_once_a_waiter_of_refresh_has_halted") {
-        return;
-    }
-    let shared = Refresh::<u64, Threads>::zeroed();
-    let waiter = AtomicI32::new(0);
-    thread::scope(|scope| {
-        shared.join(|| {
-            scope.spawn(|| {
-                // SAFETY: no arguments, no memory.
-                waiter.store(unsafe { libc::gettid() }, SeqCst);
-                assert_eq!(shared.join(|| 0), 1);
-            });
-            while !sleeps(waiter.load(SeqCst)) {
-                thread::yield_now();
-            }
-            assert!(!Threads::set_waiting(false), "waiting was switched off during a halt");
-            1
-        });
-    });
 }
 
 /// Whether `Threads` has restartable sequences here. If the system has what they need, it must have

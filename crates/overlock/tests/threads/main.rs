@@ -60,7 +60,6 @@ mod family;
 mod fork;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod fork_steps;
-mod give_up;
 #[cfg(target_env = "gnu")]
 mod mixed_releases;
 mod read_write;
