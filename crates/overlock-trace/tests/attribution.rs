@@ -7,10 +7,11 @@ use overlock_trace::analysis::{
 };
 
 /// Reads a trace. Threads are letters; `A+` is born, `A>` gets a processor, `A|` loses it, `A/` is
-/// throttled, `A-5` sleeps for reason 5, `A!B` is woken by B, `A?x` waits for lock x at the site of
-/// that letter, `A.` ends its wait, `A@` with what it waited for, `A&x` takes x past those that
-/// wait, `A^x` wakes waiters of x, `A%x` does so as a reader, `A,` has done so, `A=x` owns x,
-/// `A#x` is seen to have been taken and `A$x` to be free, `A*` spins when it is sampled, `A~`
+/// throttled, `A-5` sleeps for reason 5, `A-5s` at site s, `A!B` is woken by B, `A!Bs` at site s of
+/// B, `A?x` waits for lock x at the site of that letter, `A?xs` at site s, `A:x` waits for x that
+/// is known to be a lock, `A.` ends its wait, `A@` with what it waited for, `A&x` takes x past
+/// those that wait, `A^x` wakes its waiters, `A%x` does so as a reader, `A,` has done so, `A=x`
+/// owns x, `A#x` is seen to have been taken and `A$x` to be free, `A*` spins when it is sampled, `A~`
 /// ends.
 fn events(trace: &str) -> Vec<Event> {
     let mut events = Vec::new();
@@ -19,15 +20,19 @@ fn events(trace: &str) -> Vec<Event> {
         let at_ns = at.parse::<u64>().unwrap() * 1000;
         for word in words.split_whitespace() {
             let number = |at: usize| u32::from(word.as_bytes()[at]);
+            let site = |at: usize| Site(word.as_bytes().get(at).map_or(0, |one| (*one).into()));
             let lock = || u64::from(word.as_bytes()[2]);
             let what = match word.as_bytes()[1] {
                 b'+' => What::Born { process: 1, runs: true },
                 b'>' => What::In,
                 b'|' => What::Out(State::Preempted),
                 b'/' => What::Out(State::Throttled),
-                b'-' => What::Out(asleep(number(2) - u32::from(b'0'))),
-                b'!' => What::Woken { by: number(2), site: Site(0) },
-                b'?' => What::Wait { lock: lock(), site: Site(number(2)), is_lock: false },
+                b'-' => What::Out(State::Asleep(Reason(number(2) - u32::from(b'0')), site(3))),
+                b'!' => What::Woken { by: number(2), site: site(3) },
+                b'?' => {
+                    What::Wait { lock: lock(), site: Site(number(word.len() - 1)), is_lock: false }
+                }
+                b':' => What::Wait { lock: lock(), site: Site(number(2)), is_lock: true },
                 b'.' => What::WaitEnd,
                 b'@' => What::Got,
                 b'&' => What::Takes { lock: lock() },
@@ -126,23 +131,13 @@ fn a_lock_is_known_where_its_holders_wait_for_others() {
 /// Threads hand a token on through a pipe: who was woken there wakes the next.
 #[test]
 fn sleeps_that_hand_on_are_told_from_those_for_work() {
-    let handed_on = |woken_by: [u8; 2], site| {
-        let asleep = What::Out(State::Asleep(Reason(5), Site(site)));
-        let mut events = events("0 A+ B+ C+");
-        for (at_ns, thread, what) in [
-            (10, b'B', asleep),
-            (20, b'C', asleep),
-            (30, b'B', What::Woken { by: woken_by[0].into(), site: Site(0) }),
-            (35, b'B', What::In),
-            (40, b'C', What::Woken { by: woken_by[1].into(), site: Site(0) }),
-        ] {
-            events.push(Event { at_ns, thread: thread.into(), what });
-        }
-        report(&events).rows[0].handed_on
+    let handed_on = |by: &str, site: &str| {
+        let trace = format!("0 A+ B+ C+\n10 B-5{site}\n20 C-5{site}\n30 B!A\n35 B>\n40 C!{by}");
+        report(&events(&trace)).rows[0].handed_on
     };
-    assert_eq!(handed_on([b'A', b'B'], 7), 1);
-    assert_eq!(handed_on([b'A', b'A'], 7), 0, "A gives both something to do");
-    assert_eq!(handed_on([b'A', b'B'], 0), 0, "the place is not known");
+    assert_eq!(handed_on("B", "s"), 1);
+    assert_eq!(handed_on("A", "s"), 0, "A gives both something to do");
+    assert_eq!(handed_on("B", ""), 0, "the place is not known");
 }
 
 /// A reader that releases the lock twice in one wait has taken it past the writer that waits.
@@ -308,23 +303,6 @@ fn a_lock_that_goes_from_waiter_to_waiter_is_free_in_between() {
     assert_eq!(split(&found, 'x'), [10 + 10 + 10, 10, 0, 0, 5 + 5 + 5, 0]);
 }
 
-/// A newcomer N takes the lock past the woken waiter B.
-#[test]
-fn a_thread_that_passes_the_waiter_is_the_holder() {
-    let found = report(&events(
-        "
-        0 A+ B+ N+
-        10 B?x B-0
-        20 A^x B!A A,
-        25 B> B.
-        26 B?x B-0
-        40 N^x B!N N,
-        41 B> B.",
-    ));
-    assert_eq!(split(&found, 'x'), [10 + 14, 0, 0, 0, 5 + 1, 0]);
-    assert_eq!(waits(&found)[0].waits, 2);
-}
-
 #[test]
 fn what_was_not_seen_is_unknown() {
     // A timeout: B's wait ends without a release.
@@ -371,27 +349,17 @@ fn a_call_that_does_not_sleep_is_no_wait() {
 
 #[test]
 fn too_many_locks_of_a_place_are_counted_together() {
-    let limits = Limits { sites: 3, ..Limits::default() };
-    let mut analysis = Analysis::new(limits);
-    let event = |at, thread, what| Event { at_ns: at, thread, what };
-    for thread in [1, 2] {
-        analysis.event(event(0, thread, What::Born { process: 1, runs: true }));
-    }
-    for lock in 1..=10 {
-        let at = lock * 100;
-        analysis.event(event(at, 1, What::Wait { lock, site: Site(1), is_lock: false }));
-        analysis.event(event(at, 1, What::Out(State::asleep())));
-        analysis.event(event(at + 10, 2, What::Wake { lock, how: Wakes::default() }));
-        analysis.event(event(at + 10, 1, What::Woken { by: 2, site: Site(0) }));
-        analysis.event(event(at + 10, 2, What::WakeEnd));
-        analysis.event(event(at + 15, 1, What::In));
-        analysis.event(event(at + 15, 1, What::WaitEnd));
-    }
+    let mut analysis = Analysis::new(Limits { sites: 3, ..Limits::default() });
+    let round = |(lock, at): (char, u32)| {
+        format!("{at} A?{lock}s A-0\n{0} B^{lock} A!B B,\n{1} A> A.\n", at + 10, at + 15)
+    };
+    let rounds: String = ('a'..='j').zip((100..).step_by(100)).map(round).collect();
+    events(&format!("0 A+ B+\n{rounds}")).iter().for_each(|event| analysis.event(*event));
     let found = analysis.report(0);
     assert_eq!(found.rows.len(), 4);
     assert_eq!(found.rows[0].key.lock, 0);
     assert_eq!(found.rows.iter().map(|site| site.waits).sum::<u64>(), 10);
-    assert_eq!(found.rows.iter().map(|site| site.waited_ns).sum::<u64>(), 150);
+    assert_eq!(found.rows.iter().map(|site| site.waited_ns).sum::<u64>(), 150_000);
 }
 
 /// Several of them may have the same words, which only those who name them know.
@@ -496,13 +464,10 @@ fn sleeps_for_one_lock_are_one_stall() {
         40 N^x B!N N,
         41 B> B.
         50 B^x";
-    let mut all = events(trace);
-    for Event { what, .. } in &mut all {
-        if let What::Wait { is_lock, .. } = what {
-            *is_lock = true;
-        }
-    }
-    let row = at(&report(&all), 'x');
+    let two = report(&events(trace));
+    assert_eq!(split(&two, 'x'), [10 + 14, 0, 0, 0, 5 + 1, 0], "the newcomer is the holder");
+    assert_eq!(waits(&two)[0].waits, 2, "nothing tells that it is a lock");
+    let row = at(&report(&events(&trace.replace('?', ":"))), 'x');
     assert_eq!((row.waits, row.longest_ns, row.lost), (1, 31_000, 1));
     // A: 10, N: from 20 on. Of the late microsecond at the end, half is another thief's.
     assert_eq!(row.holder.of(State::Running), 10_000 + 20_000 + 500);
@@ -528,18 +493,11 @@ fn a_lock_is_free_as_often_as_looks_find_it() {
 /// All time of threads is in a state, and all sleep is in a row.
 #[test]
 fn sleeps_have_places_and_those_who_end_them() {
-    let mut all = events("0 A+ B+\n10 A> B-5\n60 B!A B>\n70 B-6\n90 B> A~ B~");
-    for Event { what, .. } in &mut all {
-        match what {
-            What::Out(State::Asleep(_, site)) => *site = Site(3),
-            What::Woken { site, .. } => *site = Site(4),
-            _ => {}
-        }
-    }
-    let found = report(&all);
+    let found = report(&events("0 A+ B+\n10 A> B-5s\n60 B!At B>\n70 B-6\n90 B> A~ B~"));
+    let site = Site(b's'.into());
     let row = &found.rows[0];
-    assert_eq!((row.key.reason, row.key.site, row.waited_ns), (Some(Reason(5)), Site(3), 50_000));
-    assert_eq!(row.enders[&(u32::from(b'A'), Site(4))], (1, 50_000));
+    assert_eq!((row.key.reason, row.key.site, row.waited_ns), (Some(Reason(5)), site, 50_000));
+    assert_eq!(row.enders[&(u32::from(b'A'), Site(b't'.into()))], (1, 50_000));
     assert_eq!(found.rows[1].key.reason, Some(Reason(6)));
     let slept: u64 = found.rows.iter().map(|row| row.waited_ns).sum();
     assert_eq!((slept, found.time.of(State::asleep())), (70_000, 70_000));

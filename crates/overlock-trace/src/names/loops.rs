@@ -61,37 +61,29 @@ impl Spins {
 /// Returns what the instruction at `at` belongs to, in code that begins at `start`.
 fn find(text: &[u8], start: u64, at: u64) -> Loop {
     let waits = || {
-        is_paused(text, start, at)
+        // Only code that waits pauses, whatever calls it.
+        is_near(text, start, at, &PAUSE, [0, 2])
             || loop_around(text, start, at).is_some_and(|body| is_waiting(&body))
             || ways_round(text, start, at).iter().any(|body| backs_off(body))
     };
-    match is_yield(text, start, at) {
+    match is_near(text, start, at, &YIELD, [5, 7]) {
         true => Loop::Yields,
         false if waits() => Loop::Waits,
         false => Loop::None,
     }
 }
 
-/// Returns whether an instruction is PAUSE, or comes right after it, as a sample finds it. Only
-/// code that waits pauses, whatever calls it.
-fn is_paused(text: &[u8], start: u64, at: u64) -> bool {
-    const PAUSE: [u8; 2] = [0xf3, 0x90];
-    let at = usize::try_from(at.saturating_sub(start)).unwrap_or(usize::MAX);
-    let near = text.get(at.saturating_sub(PAUSE.len())..).unwrap_or_default();
-    near.starts_with(&PAUSE) || text.get(at..).unwrap_or_default().starts_with(&PAUSE)
-}
+/// PAUSE, and `mov eax, 24; syscall`, which is `sched_yield`.
+const PAUSE: [u8; 2] = [0xf3, 0x90];
+const YIELD: [u8; 7] = [0xb8, 24, 0, 0, 0, 0x0f, 0x05];
 
-/// Returns whether the instruction is the system call `sched_yield`, or comes right after it.
-fn is_yield(text: &[u8], start: u64, at: u64) -> bool {
-    // mov eax, 24; syscall
-    const YIELD: [u8; 7] = [0xb8, 24, 0, 0, 0, 0x0f, 0x05];
-    let Some(at) = at.checked_sub(start).and_then(|at| usize::try_from(at).ok()) else {
-        return false;
-    };
-    let before = text.get(at.saturating_sub(YIELD.len())..).unwrap_or_default();
-    before
-        .get(..YIELD.len() + 2)
-        .is_some_and(|near| near.windows(YIELD.len()).any(|code| code == YIELD))
+/// Returns whether some code begins so many bytes before an instruction. A sample finds a thread at
+/// the code's last instruction, or right behind it.
+fn is_near(text: &[u8], start: u64, at: u64, code: &[u8], before: [u64; 2]) -> bool {
+    before.into_iter().any(|before| {
+        let from = at.checked_sub(start + before).and_then(|from| usize::try_from(from).ok());
+        from.and_then(|from| text.get(from..)).is_some_and(|text| text.starts_with(code))
+    })
 }
 
 fn decoder(text: &[u8], start: u64, at: u64) -> Option<Decoder<'_>> {
@@ -362,51 +354,38 @@ mod tests {
     use super::{Loop, find};
 
     #[track_caller]
-    fn check(code: &[u8], waits_there: bool) {
-        assert_eq!(find(code, 0x1000, 0x1000) == Loop::Waits, waits_there, "{code:x?}");
+    fn check(code: &str, waits_there: bool) {
+        let bytes = code.split(' ').map(|byte| u8::from_str_radix(byte, 16).unwrap());
+        let bytes: Vec<u8> = bytes.collect();
+        assert_eq!(find(&bytes, 0x1000, 0x1000) == Loop::Waits, waits_there, "{code}");
     }
 
     #[test]
     fn loops_that_wait_are_known_by_their_code() {
         // pause; mov eax, [rdi]; test eax, eax; jne
-        check(&[0xf3, 0x90, 0x8b, 0x07, 0x85, 0xc0, 0x75, 0xf8], true);
+        check("f3 90 8b 07 85 c0 75 f8", true);
         // mov eax, [rdi]; test eax, eax; jne
-        check(&[0x8b, 0x07, 0x85, 0xc0, 0x75, 0xfa], true);
+        check("8b 07 85 c0 75 fa", true);
         // mov eax, 1; xchg [rdi], eax; test eax, eax; jne
-        check(&[0xb8, 1, 0, 0, 0, 0x87, 0x07, 0x85, 0xc0, 0x75, 0xf5], true);
+        check("b8 01 00 00 00 87 07 85 c0 75 f5", true);
         // OpenBLAS's exec_blas: mov rdx, [rax+16]; shl rdx, 7; mov rdx, [rdx+rcx]; test rdx, rdx;
         // jne
-        check(
-            &[
-                0x48, 0x8b, 0x50, 0x10, 0x48, 0xc1, 0xe2, 7, 0x48, 0x8b, 0x14, 0x0a, 0x48, 0x85,
-                0xd2, 0x75, 0xef,
-            ],
-            true,
-        );
+        check("48 8b 50 10 48 c1 e2 07 48 8b 14 0a 48 85 d2 75 ef", true);
         // xor eax, eax; mov ecx, 1; lock cmpxchg [rdi], ecx; jne
-        check(&[0x31, 0xc0, 0xb9, 1, 0, 0, 0, 0xf0, 0x0f, 0xb1, 0x0f, 0x75, 0xf3], true);
+        check("31 c0 b9 01 00 00 00 f0 0f b1 0f 75 f3", true);
         // rdtsc; sub eax, ecx; cmp eax, [rip+0]; jbe
-        check(&[0x0f, 0x31, 0x29, 0xc8, 0x3b, 0x05, 0, 0, 0, 0, 0x76, 0xf4], true);
+        check("0f 31 29 c8 3b 05 00 00 00 00 76 f4", true);
         // With a limit: sub eax, 1; je out; mov rdx, [rbp+0]; test rdx, rdx; je
-        check(
-            &[0x83, 0xe8, 1, 0x74, 9, 0x48, 0x8b, 0x55, 0, 0x48, 0x85, 0xd2, 0x74, 0xf2, 0x90],
-            true,
-        );
+        check("83 e8 01 74 09 48 8b 55 00 48 85 d2 74 f2 90", true);
         // The pause behind the return: mov eax, [rdi]; test eax, eax; jne +2; ret; nop; pause; jmp
-        check(&[0x8b, 0x07, 0x85, 0xc0, 0x75, 2, 0xc3, 0x90, 0xf3, 0x90, 0xeb, 0xf4], true);
+        check("8b 07 85 c0 75 02 c3 90 f3 90 eb f4", true);
         // A count between attempts: dec ecx; jne; mov eax, 1; xchg [rdi], eax; mov ecx, 100;
         // test eax, eax; jne
-        check(
-            &[
-                0xff, 0xc9, 0x75, 0xfc, 0xb8, 1, 0, 0, 0, 0x87, 0x07, 0xb9, 100, 0, 0, 0, 0x85,
-                0xc0, 0x75, 0xec, 0xc3,
-            ],
-            true,
-        );
+        check("ff c9 75 fc b8 01 00 00 00 87 07 b9 64 00 00 00 85 c0 75 ec c3", true);
         // A function that does nothing but pause.
-        check(&[0xf3, 0x90, 0xc3], true);
+        check("f3 90 c3", true);
         // mov rax, [rbp-8]; mov eax, [rax]; test eax, eax; jne
-        check(&[0x48, 0x8b, 0x45, 0xf8, 0x8b, 0x00, 0x85, 0xc0, 0x75, 0xf6], true);
+        check("48 8b 45 f8 8b 00 85 c0 75 f6", true);
     }
 
     #[test]
@@ -422,52 +401,34 @@ mod tests {
     #[test]
     fn loops_that_work_are_not() {
         // A search: mov eax, [rdi]; add rdi, 4; test eax, eax; jne
-        check(&[0x8b, 0x07, 0x48, 0x83, 0xc7, 0x04, 0x85, 0xc0, 0x75, 0xf6], false);
+        check("8b 07 48 83 c7 04 85 c0 75 f6", false);
         // A list: mov rax, [rax]; test rax, rax; jne
-        check(&[0x48, 0x8b, 0x00, 0x48, 0x85, 0xc0, 0x75, 0xf8], false);
+        check("48 8b 00 48 85 c0 75 f8", false);
         // A sum: add eax, [rdi]; dec ecx; jne
-        check(&[0x03, 0x07, 0xff, 0xc9, 0x75, 0xfa], false);
+        check("03 07 ff c9 75 fa", false);
         // A walk by a counter: mov rdx, rcx; mov eax, [rdi+rdx]; inc rcx; test eax, eax; jne
-        check(
-            &[0x48, 0x89, 0xca, 0x8b, 0x04, 0x17, 0x48, 0xff, 0xc1, 0x85, 0xc0, 0x75, 0xf3],
-            false,
-        );
+        check("48 89 ca 8b 04 17 48 ff c1 85 c0 75 f3", false);
         // The same with the counter on the stack: mov rdx, [rbp-8]; mov eax, [rdi+rdx]; inc rdx;
         // mov [rbp-8], rdx; test eax, eax; jne
-        check(
-            &[
-                0x48, 0x8b, 0x55, 0xf8, 0x8b, 0x04, 0x17, 0x48, 0xff, 0xc2, 0x48, 0x89, 0x55, 0xf8,
-                0x85, 0xc0, 0x75, 0xee,
-            ],
-            false,
-        );
+        check("48 8b 55 f8 8b 04 17 48 ff c2 48 89 55 f8 85 c0 75 ee", false);
         // An update without a lock: mov edx, eax; or edx, 2; lock cmpxchg [rdi], edx; jne
-        check(&[0x89, 0xc2, 0x83, 0xca, 2, 0xf0, 0x0f, 0xb1, 0x17, 0x75, 0xf5], false);
+        check("89 c2 83 ca 02 f0 0f b1 17 75 f5", false);
         // A count: dec ecx; jne
-        check(&[0xff, 0xc9, 0x75, 0xfc], false);
+        check("ff c9 75 fc", false);
         // A count up to a limit in memory: inc ecx; cmp ecx, [rip+0]; jb
-        check(&[0xff, 0xc1, 0x3b, 0x0d, 0, 0, 0, 0, 0x72, 0xf6], false);
+        check("ff c1 3b 0d 00 00 00 00 72 f6", false);
         // The same with the limit in a register: add rax, 1; mov rdx, [rip+0]; cmp rdx, rax; jg
-        check(
-            &[0x48, 0x83, 0xc0, 1, 0x48, 0x8b, 0x15, 0, 0, 0, 0, 0x48, 0x39, 0xc2, 0x7f, 0xf0],
-            false,
-        );
+        check("48 83 c0 01 48 8b 15 00 00 00 00 48 39 c2 7f f0", false);
         // A store: mov [rdi], eax; dec ecx; jne
-        check(&[0x89, 0x07, 0xff, 0xc9, 0x75, 0xfa], false);
+        check("89 07 ff c9 75 fa", false);
         // A count, and then an attempt behind a store: dec ecx; jne; mov [rsi], eax; mov eax, 1;
         // xchg [rdi], eax; mov ecx, 100; test eax, eax; jne
-        check(
-            &[
-                0xff, 0xc9, 0x75, 0xfc, 0x89, 0x06, 0xb8, 1, 0, 0, 0, 0x87, 0x07, 0xb9, 100, 0, 0,
-                0, 0x85, 0xc0, 0x75, 0xea, 0xc3,
-            ],
-            false,
-        );
+        check("ff c9 75 fc 89 06 b8 01 00 00 00 87 07 b9 64 00 00 00 85 c0 75 ea c3", false);
         // An exchange without a loop: xchg [rdi], eax; ret
-        check(&[0x87, 0x07, 0xc3], false);
+        check("87 07 c3", false);
         // A sum in memory: lock inc [rdi]; dec ecx; jne
-        check(&[0xf0, 0xff, 0x07, 0xff, 0xc9, 0x75, 0xf9], false);
+        check("f0 ff 07 ff c9 75 f9", false);
         // A call: call +0; mov eax, [rdi]; test eax, eax; jne
-        check(&[0xe8, 0, 0, 0, 0, 0x8b, 0x07, 0x85, 0xc0, 0x75, 0xf5], false);
+        check("e8 00 00 00 00 8b 07 85 c0 75 f5", false);
     }
 }

@@ -231,13 +231,21 @@ mod tests {
         Frame { function: function.into(), line, module: module.into() }
     }
 
-    /// What no line of the tables knows is of the C library.
+    /// Reads a stack: functions, each with its module, without which it is of the C library.
+    fn stack(text: &str) -> Vec<Frame> {
+        let all = text.split(" <- ").map(|one| one.split_once('@').unwrap_or((one, "libc.so.6")));
+        all.map(|(function, module)| frame(function, module)).collect()
+    }
+
+    /// What a line of the tables knows is of another library.
     fn example(text: &str) -> Vec<Frame> {
-        let of = |name| {
-            let known = function(&frame(name, "some.so")).is_some();
-            frame(name, if known { "some.so" } else { "libc.so.6" })
+        let of = |mut one: Frame| {
+            if function(&one).is_some() {
+                one.module = "some.so".into();
+            }
+            one
         };
-        text.split(" <- ").map(of).collect()
+        stack(text).into_iter().map(of).collect()
     }
 
     #[test]
@@ -272,87 +280,72 @@ mod tests {
 
     #[test]
     fn the_programs_own_function_is_named() {
-        let libc = |name| frame(name, "libc.so.6");
-        let placed = |stack: &[Frame]| place(stack).0;
-        let stack = [libc("libc.so.6+0x98d61"), libc("pthread_mutex_lock"), frame("put", "app")];
-        assert_eq!(
-            (kind(&stack, Op::Other), placed(&stack)),
-            (Kind::Mutex, "put (app.c:7)".into())
-        );
-        let wait = libc("pthread_cond_wait");
-        let cpp =
-            frame("std::condition_variable::wait(std::unique_lock<std::mutex>&)", "libstdc++.so.6");
-        let stack = [libc("x"), wait, cpp, frame("Queue::pop(int)", "app")];
-        assert_eq!(
-            (kind(&stack, Op::Other), placed(&stack)),
-            (Kind::Condvar, "Queue::pop (app.c:7)".into())
-        );
-        assert_eq!(kind(&stack, Op::Plain), Kind::Retake, "the mutex is taken again");
-        assert_eq!((kind(&[], Op::Other), placed(&[])), (Kind::Futex, "?".into()));
-        let cpp = [
-            libc("pthread_rwlock_wrlock"),
-            frame("__glibcxx_rwlock_wrlock(pthread_rwlock_t*)", "app"),
-            frame("std::unique_lock<std::shared_mutex>::lock()", "app"),
-            frame("store(int)", "app"),
-        ];
-        assert_eq!((kind(&cpp, Op::Other), placed(&cpp)), (Kind::Writer, "store (app.c:7)".into()));
-        let waits = frame("void std::__detail::__platform_wait<int>(int const*, int)", "app");
-        let acquires = frame("std::counting_semaphore<1l>::acquire()", "app");
-        let cpp = [libc("syscall"), waits, acquires, frame("void query<int>(int)", "app")];
-        let found = (kind(&cpp, Op::Other), placed(&cpp));
-        assert_eq!(found, (Kind::Semaphore, "query<int> (app.c:7)".into()));
-        let compares = [
-            frame("<i32 as core::cmp::PartialOrd>::lt", "app"),
-            frame("<lib::Raw as lock_api::RawRwLock>::lock_exclusive", "app"),
-        ];
-        assert_eq!(placed(&compares), "lib::Raw::lock_exclusive (app.c:7)");
-        let rust = [
-            frame("std::sys::sync::mutex::futex::Mutex::lock_contended", "app"),
-            frame("main::h0123456789abcdef", "app"),
-        ];
-        assert_eq!((kind(&rust, Op::Other), placed(&rust)), (Kind::Mutex, "main (app.c:7)".into()));
+        let check = |text: &str, op, is: Kind, at: &str| {
+            let stack = stack(text);
+            assert_eq!((kind(&stack, op), &*place(&stack).0), (is, at), "{text}");
+        };
+        let put = "libc.so.6+0x98d61 <- pthread_mutex_lock <- put@app";
+        check(put, Op::Other, Kind::Mutex, "put (app.c:7)");
+        let pop = "x <- pthread_cond_wait <- \
+                   std::condition_variable::wait(std::unique_lock<std::mutex>&)@libstdc++.so.6 <- \
+                   Queue::pop(int)@app";
+        check(pop, Op::Other, Kind::Condvar, "Queue::pop (app.c:7)");
+        check(pop, Op::Plain, Kind::Retake, "Queue::pop (app.c:7)");
+        assert_eq!((kind(&[], Op::Other), place(&[]).0), (Kind::Futex, "?".into()));
+        let store = "pthread_rwlock_wrlock <- __glibcxx_rwlock_wrlock(pthread_rwlock_t*)@app <- \
+                     std::unique_lock<std::shared_mutex>::lock()@app <- store(int)@app";
+        check(store, Op::Other, Kind::Writer, "store (app.c:7)");
+        let query = "syscall <- void std::__detail::__platform_wait<int>(int const*, int)@app <- \
+                     std::counting_semaphore<1l>::acquire()@app <- void query<int>(int)@app";
+        check(query, Op::Other, Kind::Semaphore, "query<int> (app.c:7)");
+        let compares = "<i32 as core::cmp::PartialOrd>::lt@app <- \
+                        <lib::Raw as lock_api::RawRwLock>::lock_exclusive@app";
+        assert_eq!(place(&stack(compares)).0, "lib::Raw::lock_exclusive (app.c:7)");
+        let rust = "std::sys::sync::mutex::futex::Mutex::lock_contended@app <- \
+                    main::h0123456789abcdef@app";
+        check(rust, Op::Other, Kind::Mutex, "main (app.c:7)");
     }
 
     /// A library that was stripped names what others call. A lock is known by that, too.
     #[test]
     fn functions_without_names_are_passed_over_to_those_of_their_library() {
-        let lost = |at| frame(&format!("libsqlite3.so+{at}"), "libsqlite3.so");
-        let named = |name| frame(name, "libsqlite3.so");
-        let sleeps = [frame("usleep", "libc.so.6"), lost("0x1"), named("sqlite3InvokeBusyHandler")];
-        let stack =
-            [&sleeps[..], &[lost("0x2"), named("sqlite3_step"), frame("f", "app")]].concat();
-        assert_eq!(kind_of(Some(Kind::Timer), &stack, Op::Other), Kind::FileLock);
-        assert_eq!(place(&stack).0, "sqlite3_step (libsqlite3.so)");
-        let work = [frame("usleep", "libc.so.6"), lost("0x1"), frame("f", "app")];
-        assert_eq!(kind_of(Some(Kind::Timer), &work, Op::Other), Kind::Timer);
-        assert_eq!(place(&work).0, "libsqlite3.so+0x1 (libsqlite3.so)");
+        let busy = "usleep <- libsqlite3.so+0x1@libsqlite3.so <- \
+                    sqlite3InvokeBusyHandler@libsqlite3.so <- libsqlite3.so+0x2@libsqlite3.so <- \
+                    sqlite3_step@libsqlite3.so <- f@app";
+        let work = "usleep <- libsqlite3.so+0x1@libsqlite3.so <- f@app";
+        for (text, is, at) in [
+            (busy, Kind::FileLock, "sqlite3_step (libsqlite3.so)"),
+            (work, Kind::Timer, "libsqlite3.so+0x1 (libsqlite3.so)"),
+        ] {
+            let stack = stack(text);
+            assert_eq!(kind_of(Some(Kind::Timer), &stack, Op::Other), is);
+            assert_eq!(place(&stack).0, at);
+        }
     }
 
     #[test]
     fn callers_tell_rows_of_one_wrapper_apart() {
-        let stack = [frame("pthread_mutex_lock", "libc.so.6"), frame("my_lock", "app")];
-        let slow = [&stack[..], &[frame("slow_path", "app"), frame("work", "app")]].concat();
         let callers = vec!["slow_path".to_owned(), "work".to_owned()];
+        let slow = stack("pthread_mutex_lock <- my_lock@app <- slow_path@app <- work@app");
         assert_eq!(place(&slow), ("my_lock (app.c:7)".to_owned(), callers));
-        let end = [&stack[..], &[frame("start_thread", "libc.so.6")]].concat();
+        let end = stack("pthread_mutex_lock <- my_lock@app <- start_thread");
         assert_eq!(place(&end).1, Vec::<String>::new());
     }
 
     #[test]
     fn a_lock_may_be_made_of_semaphores() {
-        let server = ["PGSemaphoreLock", "LWLockAcquire", "XLogFlush"];
-        let server = server.map(|function| frame(function, "postgres"));
+        let server =
+            stack("PGSemaphoreLock@postgres <- LWLockAcquire@postgres <- XLogFlush@postgres");
         let told = Some(Kind::Semaphore);
         assert_eq!(kind_of(told, &server, Op::Other), Kind::Mutex);
         assert_eq!(place(&server).0, "XLogFlush (postgres)");
-        assert_eq!(kind_of(told, &[frame("take", "app")], Op::Other), Kind::Semaphore);
+        assert_eq!(kind_of(told, &stack("take@app"), Op::Other), Kind::Semaphore);
         assert_eq!(kind_of(None, &server, Op::Other), Kind::Mutex);
     }
 
     #[test]
     fn a_lock_inside_of_the_c_library_is_known() {
-        let libc = |name| frame(name, "libc.so.6");
-        let stack = [libc("libc.so.6+0x8"), libc("localtime_r"), frame("log_date", "app")];
+        let stack = stack("libc.so.6+0x8 <- localtime_r <- log_date@app");
         assert_eq!(kind(&stack, Op::Plain), Kind::Libc);
         assert_eq!(kind(&stack, Op::Other), Kind::Futex, "it may be anything");
         assert_eq!(kind(&stack[..1], Op::Lock), Kind::Mutex, "until a time");
