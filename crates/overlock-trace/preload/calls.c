@@ -183,6 +183,7 @@ static inline void has_taken(enum kind kind, const volatile void *lock)
 		struct waited *entry; \
  \
 		READY; \
+		kept_since = NULL; \
 		entry = waited(kind, lock); \
 		return unlikely(entry != NULL) ? name##_slow(lock, entry) : next.name(lock); \
 	}
@@ -285,6 +286,7 @@ WAKES(sem_post, SEMAPHORE, sem_t, false)
 		wait = tell_waits(CONDVAR, lock, mutex, HERE); \
 		error = next.name arguments; \
 		tell_leaves(&wait, error == 0); \
+		kept_since = lock; \
 		has_taken(MUTEX, mutex); \
 		return error; \
 	}

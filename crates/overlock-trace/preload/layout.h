@@ -24,7 +24,8 @@ enum { NOT_YET, WATCHED, ENDED };
 
 /* What a thread did. */
 enum what {
-	WAITS = 1, /* begins to wait for `lock`, which `thread` has; of a condition variable, `other` is the mutex */
+	WAITS = 1, /* begins to wait for `lock`, which `thread` has; of a condition variable, `other` is the mutex, and
+		      `thread` is 1 if this thread has released none since it last waited for the condition */
 	GOT,       /* its wait has ended, and it has the lock, which `thread` had released at `other` */
 	TAKES,     /* takes a lock that others wait for; as above */
 	WAKES,     /* releases, or signals, what others wait for; `other` is 1 if that is for all of them */

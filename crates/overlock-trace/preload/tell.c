@@ -45,6 +45,8 @@ static __thread struct {
 	uint64_t cpu;      /* its processor time at the last time it was told */
 } self;
 
+__thread const volatile void *kept_since;
+
 struct waited waited_for[SETS][WAYS] __attribute__((aligned(64)));
 struct writer last_writers[SETS] __attribute__((aligned(64)));
 _Atomic uint32_t waiting_here[2];
@@ -419,7 +421,7 @@ struct wait tell_waits(enum kind kind, const volatile void *lock, const volatile
 		wait.holder = 0;
 	wait.began = now();
 	tell((struct event){.at = wait.began,
-			    .thread = wait.holder,
+			    .thread = kind == CONDVAR ? kept_since == lock : wait.holder,
 			    .lock = address(kind, lock),
 			    .other = (uint64_t)other | (other != NULL && is_shared(MUTEX, other) ? SHARED : 0),
 			    .what = WAITS,

@@ -101,6 +101,9 @@ static inline struct waited *waited(enum kind kind, const volatile void *lock)
 	return NULL;
 }
 
+/* The condition that this thread has waited for last, if it has released no lock since then. */
+extern __thread const volatile void *kept_since;
+
 /* A wait of this thread. */
 struct wait {
 	const volatile void *lock;

@@ -11,8 +11,8 @@ use overlock_trace::analysis::{
 /// B, `A?x` waits for lock x at the site of that letter, `A?xs` at site s, `A:x` waits for x that
 /// is known to be a lock, `A.` ends its wait, `A@` with what it waited for, `A&x` takes x past
 /// those that wait, `A^x` wakes its waiters, `A%x` does so as a reader, `A,` has done so, `A=x`
-/// owns x, `A#x` is seen to have been taken and `A$x` to be free, `A*` spins when it is sampled, `A~`
-/// ends.
+/// owns x, `A#x` is seen to have been taken and `A$x` to be free, `A*` spins when it is sampled,
+/// `A~` ends.
 fn events(trace: &str) -> Vec<Event> {
     let mut events = Vec::new();
     for line in trace.lines().map(str::trim).filter(|line| !line.is_empty()) {

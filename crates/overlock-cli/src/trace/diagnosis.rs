@@ -1,47 +1,11 @@
 //! What was found, and what to do about it, in a sentence or two.
 
 use crate::units;
-use overlock_trace::analysis::State;
+use overlock_trace::analysis::{Row, State};
 use overlock_trace::{Class, Cure, Finding, Findings, Kind, share};
 
 /// From this share of all thread time on, a lock is named first.
 const NOTICED: f64 = 0.05;
-
-/// Why too little was seen.
-enum Gap {
-    /// This user may not see it.
-    Secret,
-    /// Threads did nothing that is seen.
-    Unseen,
-    /// It is not seen who ends waits.
-    Open,
-    /// They waited by calls that are not seen.
-    Missed,
-    /// Looks do not know the holders.
-    ByLooks,
-    /// Nothing is known about that.
-    Unknown,
-}
-
-impl Gap {
-    /// Returns the first reason that explains the others.
-    fn of(found: &Findings) -> Self {
-        let worst = found.of(Class::Lock).into_iter().next();
-        if found.facts.is_secret {
-            Gap::Secret
-        } else if found.is_unseen() {
-            Gap::Unseen
-        } else if found.verdict.lock_share < NOTICED && found.open().is_some() {
-            Gap::Open
-        } else if worst.is_some_and(|one| one.row.looked.is_some()) {
-            Gap::Missed
-        } else if found.facts.is_by_looks {
-            Gap::ByLooks
-        } else {
-            Gap::Unknown
-        }
-    }
-}
 
 pub(super) fn percent(share: f64) -> String {
     match share * 100.0 {
@@ -117,13 +81,11 @@ pub(super) fn diagnosis(found: &Findings) -> String {
         }
         Cure::FindWork => {
             let work = worst_of(found, Class::Work);
+            let Worst { place, what, share, .. } = work;
+            let all = percent(verdict.work_share);
             return format!(
-                "Threads wait for something to do: {} of all thread time, most at {} ({}, {}). {waited} \
-                 was spent waiting for locks.",
-                percent(verdict.work_share),
-                work.place,
-                work.what,
-                work.share
+                "Threads wait for something to do: {all} of all thread time, most at {place} ({what}, \
+                 {share}). {waited} was spent waiting for locks."
             );
         }
         Cure::StopSpinning if found.backs_off().is_some() => {
@@ -134,7 +96,7 @@ pub(super) fn diagnosis(found: &Findings) -> String {
                  that wait.",
                 loops.place,
                 loops.share,
-                percent(found.loops.iter().map(|one| found.cpu_share(one)).sum())
+                percent(found.cpu_share(found.loops.iter().map(|one| one.samples).sum()))
             );
         }
         Cure::StopSpinning => {
@@ -146,6 +108,13 @@ pub(super) fn diagnosis(found: &Findings) -> String {
         }
         Cure::Unblock => {
             let outside = worst_of(found, Class::Outside);
+            if outside.is(Kind::Stop) {
+                return format!(
+                    "Other threads stop the program's threads: for {} of all thread time these were \
+                     stopped at {}; {waited} was spent waiting for locks.",
+                    outside.share, outside.place
+                );
+            }
             return format!(
                 "{} of all thread time was spent waiting for what is outside of the program, most \
                  at {} ({}, {}).",
@@ -168,16 +137,7 @@ pub(super) fn diagnosis(found: &Findings) -> String {
             );
         }
         Cure::WakeOne => {
-            let crowd = worst(found, found.crowd().cloned());
-            let row = crowd.finding.as_ref().map(|one| &one.row);
-            let (waits, none) = row.map_or((0, 0), |row| (row.waits, row.for_nothing));
-            return format!(
-                "All threads that wait at {} are woken at once, and {} of {} times there was nothing \
-                 to do for the one that woke.",
-                crowd.place,
-                units::count(none as f64),
-                units::count(waits as f64)
-            );
+            return format!("{} there was nothing to do for the one that woke.", crowd(found));
         }
         Cure::GiveProcessors if verdict.lock_share < NOTICED => {
             return format!(
@@ -203,41 +163,9 @@ pub(super) fn diagnosis(found: &Findings) -> String {
                 percent(share(behind, holder.total()))
             );
         }
-        Cure::LookCloser => match Gap::of(found) {
-            Gap::Secret => {
-                return "Nothing is known of this program's waits: this user may not see in which \
-                        calls its threads sleep."
-                    .into();
-            }
-            Gap::Unseen => {
-                return format!(
-                    "Nothing was seen of threads for {} of their time: they slept, or ran, all \
-                     the while.",
-                    of(State::Unknown)
-                );
-            }
-            Gap::Open => {
-                let open = worst(found, found.open().cloned());
-                return format!(
-                    "For {} of all thread time, threads waited at {} ({}) for what may be a lock, \
-                     or work: {} is not seen. {waited} was spent waiting for locks.",
-                    open.share,
-                    open.place,
-                    open.what,
-                    if open.is(Kind::Park) { "the code that parks" } else { "who ends that" }
-                );
-            }
-            _ if verdict.lock_share < NOTICED => {
-                let unknown =
-                    Finding::together(found.rows.iter().filter(|one| one.kind == Kind::Unknown));
-                let unknown = worst(found, unknown.into_iter().next());
-                return format!(
-                    "What threads slept for is not known for {} of all thread time; {waited} was \
-                     spent waiting for locks.",
-                    unknown.share
-                );
-            }
-            _ => State::Unknown,
+        Cure::LookCloser => match gap(found).0 {
+            Some(said) => return said,
+            None => State::Unknown,
         },
         Cure::GiveProcessors => State::Preempted,
         _ => holder.largest(),
@@ -248,6 +176,20 @@ pub(super) fn diagnosis(found: &Findings) -> String {
         "{waited} of all thread time was spent waiting for locks, most at {} ({}, {}); {part} of it \
          {meanwhile}.",
         lock.place, lock.what, lock.share
+    )
+}
+
+/// Says where a crowd is woken, and how often that does little.
+fn crowd(found: &Findings) -> String {
+    let crowd = worst(found, found.crowd().cloned());
+    let row = crowd.finding.as_ref().map(|one| &one.row);
+    let count = |of: fn(&Row) -> u64| units::count(row.map_or(0, of) as f64);
+    format!(
+        "All threads that wait at {} ({}) are woken at once, and {} of {} times",
+        crowd.place,
+        crowd.what,
+        count(|row| row.kept.unwrap_or(row.for_nothing)),
+        count(|row| row.waits)
     )
 }
 
@@ -295,6 +237,11 @@ pub(super) fn advice(found: &Findings) -> String {
              often, split it, or use one whose waiters stay awake for a moment{}",
             try_compare(found)
         ),
+        Cure::WakeOne if found.crowd().is_some_and(|one| one.kind == Kind::Poll) => {
+            "Let one thread wait for these files and hand on what comes, or wake one for each event \
+             (EPOLLEXCLUSIVE; SO_REUSEPORT gives each thread a socket of its own)."
+                .into()
+        }
         Cure::WakeOne => "Wake one thread for each task (pthread_cond_signal, notify_one) instead \
                           of all of them."
             .into(),
@@ -326,7 +273,7 @@ pub(super) fn advice(found: &Findings) -> String {
         Cure::StopPolling => "If they wait for another thread, a lock, a condition variable or a \
                               futex tells at once; a sleep tells late and costs processor time."
             .into(),
-        Cure::LookCloser => closer(found).into(),
+        Cure::LookCloser => gap(found).1.into(),
     }
 }
 
@@ -338,6 +285,8 @@ fn unblock(outside: &Worst) -> String {
         None => format!("the {}", outside.what),
     };
     let Some(one) = &outside.finding else { return format!("Wait less for {thing}.") };
+    let by = one.enders.first().filter(|(who, _)| who != "the kernel");
+    let by = |does: &str| by.map(|(who, _)| format!("; {who} {does}")).unwrap_or_default();
     match one.kind {
         Kind::KernelLock => format!(
             "The kernel takes {thing} there: do that less often, for more at a time, or in \
@@ -347,22 +296,23 @@ fn unblock(outside: &Worst) -> String {
             "Wait less often for {thing}: write more at a time, or let a thread wait for it that \
              no other one waits for."
         ),
-        Kind::Pipe => format!(
+        Kind::Pipe | Kind::OwnPipe | Kind::Eventfd => format!(
             "The threads that wait for {thing} there end each other's waits, as with a lock: hold on \
              to what they hand on for shorter times, or hand on more of it."
+        ),
+        Kind::Stop => format!(
+            "They wait there in a signal's handler, or in their runtime{}: stop them less often (a \
+             collector of garbage: for fewer collections), or for shorter times.",
+            by("lets them go on")
         ),
         Kind::Fault => format!(
             "Memory has to be read from a disk first ({thing}): read it before it is needed, or \
              keep more of it in memory."
         ),
-        _ => {
-            let by = one.enders.first().filter(|(who, _)| who != "the kernel");
-            let by = by.map(|(who, _)| format!("; {who} ends most of these waits"));
-            format!(
-                "Hold {thing} for shorter times, take it less often, or do without it{}.",
-                by.unwrap_or_default()
-            )
-        }
+        _ => format!(
+            "Hold {thing} for shorter times, take it less often, or do without it{}.",
+            by("ends most of these waits")
+        ),
     }
 }
 
@@ -388,6 +338,7 @@ fn processors(found: &Findings, place: &str) -> String {
             "{threads} threads share a quota of {} CPUs: start no more than it pays for",
             units::three(cpus)
         ),
+        _ if processors == 1 => format!("{threads} threads share one processor: let them use more"),
         _ => format!("{threads} threads share {processors} processors: use no more than that"),
     };
     let holders = share(found.verdict.holder.of(State::Preempted), found.verdict.holder.total());
@@ -461,39 +412,83 @@ fn idle(found: &Findings) -> String {
              them are not seen here: use its own profile of locks, too."
         );
     }
-    if worst_of(found, Class::Work).is(Kind::Barrier) {
+    let work = worst_of(found, Class::Work);
+    if work.is(Kind::Barrier) {
         return "The threads of a team wait for its slowest one: give them parts of the same length, \
                 or more and smaller ones (OpenMP's schedule(dynamic)), or start fewer threads."
             .into();
     }
-    "Another lock would change next to nothing: find out why work, or an answer, comes late, or \
-     start fewer threads."
-        .into()
+    let said = "Another lock would change next to nothing: find out why work, or an answer, comes \
+                late, or start fewer threads.";
+    match work.finding {
+        Some(one) if one.kind == Kind::Poll && found.sees_no_wakers(&one) => {
+            format!("{said} Whether threads are woken there for nothing is not seen: root sees it.")
+        }
+        _ => said.into(),
+    }
 }
 
-/// Says how to see more.
-fn closer(found: &Findings) -> &'static str {
-    match Gap::of(found) {
-        Gap::Secret => "Run this as root, or as the program's user.",
-        Gap::Unseen => {
+/// Says why too little was seen, if that is not that holders are unknown, and how to see more: the
+/// first reason that explains the others.
+fn gap(found: &Findings) -> (Option<String>, &'static str) {
+    let Findings { facts, verdict, report, .. } = found;
+    let waited = format!("{} was spent waiting for locks.", percent(verdict.lock_share));
+    let is_little = verdict.lock_share < NOTICED;
+    if facts.is_secret {
+        let said = "Nothing is known of this program's waits: this user may not see in which calls its \
+                    threads sleep.";
+        return (Some(said.into()), "Run this as root, or as the program's user.");
+    }
+    let unseen = share(report.time.of(State::Unknown), report.time.total());
+    if unseen > 0.5 {
+        let part = percent(unseen);
+        let all = "of their time: they slept, or ran, all the while.";
+        return (
+            Some(format!("Nothing was seen of threads for {part} {all}")),
             "A thread is first seen when it gets or loses a processor: watch for longer, if the \
-             program runs for longer."
-        }
-        Gap::Open if worst(found, found.open().cloned()).is(Kind::Park) => {
-            "Java tells which: jstack PID, or async-profiler's profile of locks."
-        }
-        Gap::Open => "Run this as root, which tells who wakes whom.",
-        Gap::Missed => {
+             program runs for longer.",
+        );
+    }
+    if found.crowd().is_some() {
+        let did = "the one that woke did next to nothing before it waited again";
+        return (
+            Some(format!("{} {did}. {waited}", crowd(found))),
+            "If there was nothing to do, wake one thread for each task; if each found what it had \
+             waited for, as in a group commit, what matters is who wakes them: --source preload \
+             tells which it is, for programs that can preload a library.",
+        );
+    }
+    if let Some(one) = found.open().filter(|_| is_little) {
+        let (unseen, advice) = match one.kind {
+            Kind::Park => (
+                "the code that parks",
+                "Java tells which: jstack PID, or async-profiler's profile of locks.",
+            ),
+            _ => ("who ends that", "Run this as root, which tells who wakes whom."),
+        };
+        let Worst { share, place, what, .. } = worst(found, Some(one.clone()));
+        let said = format!(
+            "For {share} of all thread time, threads waited at {place} ({what}) for what may be a \
+             lock, or work: {unseen} is not seen. {waited}"
+        );
+        return (Some(said), advice);
+    }
+    let unknown = Finding::together(found.rows.iter().filter(|one| one.kind == Kind::Unknown));
+    let part = worst(found, unknown.into_iter().next()).share;
+    let unknown = format!("What threads slept for is not known for {part} of all thread time;");
+    let said = is_little.then(|| format!("{unknown} {waited}"));
+    let missed = found.of(Class::Lock).first().is_some_and(|one| one.row.looked.is_some());
+    let advice = match (missed, facts.is_by_looks) {
+        (true, _) => {
             "A preloaded library does not see who holds these locks. Run this as root, or try: \
              overlock trace --source looks"
         }
-        Gap::ByLooks if found.facts.can_preload => {
+        (_, true) if facts.can_preload => {
             "Looks know the holders of the GNU C library's mutexes only. Other sources know more: \
              run this as root, or start the program with --source preload."
         }
-        Gap::ByLooks => {
-            "Looks know the holders of the GNU C library's mutexes only: root sees more."
-        }
-        Gap::Unknown => "Watch for longer, or give the program debug information.",
-    }
+        (_, true) => "Looks know the holders of the GNU C library's mutexes only: root sees more.",
+        _ => "Watch for longer, or give the program debug information.",
+    };
+    (said, advice)
 }

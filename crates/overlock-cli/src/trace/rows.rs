@@ -17,7 +17,7 @@ pub(crate) fn rows(found: &Findings, source: &str) -> Vec<Value> {
             "where": one.place,
             "samples": one.samples,
             "cpu_ns": one.samples.saturating_mul(found.report.sample_ns),
-            "cpu_share": found.cpu_share(one),
+            "cpu_share": found.cpu_share(one.samples),
             "samples_while_others_starved": one.while_others_starved,
         })
     }));

@@ -195,7 +195,7 @@ fn loops_table(found: &Findings, top: usize) -> String {
     for one in found.loops.iter().take(top) {
         table.row(vec![
             cut(&one.place, PLACE),
-            percent(found.cpu_share(one)),
+            percent(found.cpu_share(one.samples)),
             percent(share(one.while_others_starved, one.samples)),
         ]);
     }

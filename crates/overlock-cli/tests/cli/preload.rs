@@ -55,18 +55,6 @@ fn a_holder_whose_release_is_not_seen_is_known() {
     }
 }
 
-/// A fault that had to wait is told by its count.
-#[test]
-fn a_preloaded_library_names_faults() {
-    needs!(can_look());
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let both = Both::by("preload", "faults", &[folder.path().join("pages").to_str().unwrap()]);
-    let lock = both.find("waits (").unwrap_or_else(|| panic!("{both:?}"));
-    let is_fault = |one: &Value| one["in"].as_str().unwrap().starts_with("page fault");
-    let has_slept = lock["holder_ns"]["asleep"].as_u64() > Some(20_000_000);
-    assert!(lock["slept_in"].as_array().unwrap().iter().any(is_fault) || !has_slept, "{lock}");
-}
-
 /// Each kind of lock is told by its name, also by a process that is killed, and by its child.
 #[test]
 fn a_process_that_is_killed_has_told_all() {

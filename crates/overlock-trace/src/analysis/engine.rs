@@ -51,7 +51,7 @@ impl Default for Limits {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Thread {
     pub(super) process: u32,
     pub(super) line: Timeline,
@@ -73,6 +73,8 @@ pub(super) struct Thread {
     pub(super) has_ended: bool,
 }
 
+/// A thread that has run for less than this since its last wait has done next to nothing.
+const NEXT_TO_NOTHING_NS: u64 = 50_000;
 /// How many words and places a thread remembers. In one section it may wait for some others.
 const REMEMBERED: usize = 4;
 
@@ -82,6 +84,15 @@ impl Thread {
         self.last.retain(|(known, _)| *known != site);
         self.last.truncate(REMEMBERED - 1);
         self.last.push_front((site, self.line.ran(at)));
+    }
+
+    /// Returns whether it has done next to nothing since it was last woken at a place.
+    pub(super) fn has_done_nothing(&self, site: Site, at: u64) -> bool {
+        let ran = self.line.ran(at);
+        let is_again = |(last, before): &(Site, u64)| {
+            *last == site && ran.saturating_sub(*before) < NEXT_TO_NOTHING_NS
+        };
+        self.last.iter().any(is_again)
     }
 
     /// Returns whether it was woken at a place not long ago.
@@ -218,20 +229,8 @@ impl Analysis {
         }
         let state = if runs { State::Running } else { State::Unknown };
         self.born += 1;
-        let thread = Thread {
-            process,
-            line: Timeline::new(at, state, self.limits.states),
-            wait: None,
-            ended: None,
-            wakes: None,
-            got: VecDeque::new(),
-            last: VecDeque::new(),
-            look_ns: 0,
-            looked_ns: 0,
-            turns: 0,
-            has_ended: false,
-        };
-        self.threads.insert(id, thread);
+        let line = Timeline::new(at, state, self.limits.states);
+        self.threads.insert(id, Thread { process, line, ..Thread::default() });
     }
 
     fn change(&mut self, at: u64, id: u32, what: What) {
@@ -254,6 +253,9 @@ impl Analysis {
             }
             What::Woken { by, site } => self.woken(at, id, (by, site)),
             What::Wait { lock, site, is_lock } => self.wait(at, id, (lock, site, is_lock)),
+            What::Keeps(is_so) => {
+                thread.wait.iter_mut().for_each(|wait| wait.keeps = Some(is_so));
+            }
             What::WaitEnd => self.wait_end(at, id, false),
             What::Got => self.wait_end(at, id, true),
             What::Takes { lock } => self.takes(at, id, lock),
@@ -261,10 +263,8 @@ impl Analysis {
             What::WakeEnd => thread.wakes = None,
             What::Owns { lock, is_all: true } => self.held(at, id, lock, None),
             What::Owns { lock, is_all: false } => {
-                let link = word(thread.process, lock);
-                if let Some(lock) = self.locks.get_mut(&link) {
-                    lock.held_until(id, at, false);
-                }
+                let lock = self.locks.get_mut(&word(thread.process, lock));
+                lock.into_iter().for_each(|lock| lock.held_until(id, at, false));
             }
             What::Seen { lock, is_free } => self.seen(id, lock, is_free),
             What::Sleeps(reason, site, every_ns) => {

@@ -44,6 +44,8 @@ pub enum What {
         /// Whether the word is known to be a lock, which its waiters sleep for until they have it.
         is_lock: bool,
     },
+    /// Whether it has kept the mutex that it waits with since its last wait for the same condition.
+    Keeps(bool),
     WaitEnd,
     /// It left the wait, and has what it waited for. Such a wait counts even if it did not sleep.
     Got,

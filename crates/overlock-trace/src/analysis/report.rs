@@ -50,10 +50,15 @@ pub struct Row {
     /// How often the lock's memory was looked at during a wait, and how often it was free.
     pub looks: u64,
     pub found_free: u64,
-    /// How many waits were ended together with others, by one call.
+    /// How many waits were ended together with others, by one call, or at one moment.
     pub in_crowd: u64,
-    /// How many began when the thread had done next to nothing since its last wait here.
+    /// At how many moments sleeps that are no waits on words were ended, and when the last was.
+    pub bursts: u64,
+    pub last_ended: u64,
+    /// How many began when the thread had done next to nothing since its last wait here, and in how
+    /// many of these cases it has also kept its mutex, if that was told.
     pub for_nothing: u64,
+    pub kept: Option<u64>,
     /// If looks have found these sleeps: the time, and the number, for which they stand.
     pub looked: Option<(u64, u64)>,
 }
@@ -106,11 +111,11 @@ impl Row {
         self.looks += other.looks;
         self.found_free += other.found_free;
         self.in_crowd += other.in_crowd;
+        self.bursts += other.bursts;
         self.for_nothing += other.for_nothing;
-        self.looked = match (self.looked, other.looked) {
-            (Some(one), Some(two)) => Some((one.0 + two.0, one.1 + two.1)),
-            (one, two) => one.or(two),
-        };
+        self.kept = self.kept.into_iter().chain(other.kept).reduce(|one, two| one + two);
+        let looked = self.looked.into_iter().chain(other.looked);
+        self.looked = looked.reduce(|one, two| (one.0 + two.0, one.1 + two.1));
     }
 
     /// Returns whether those who wait become those who wake, as with a lock. One that loses the

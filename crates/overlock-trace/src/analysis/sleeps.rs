@@ -6,8 +6,8 @@ use super::report::Key;
 use super::state::{Reason, Site, State};
 use super::wait::Wait;
 
-/// A thread that has run for less than this since its last wait has done next to nothing.
-const NEXT_TO_NOTHING_NS: u64 = 50_000;
+/// Sleeps of several threads that end within this time of each other end at one moment.
+const MOMENT_NS: u64 = 50_000;
 
 impl Analysis {
     /// The state of a thread changes; another thread may have ended a sleep, at a place.
@@ -42,8 +42,10 @@ impl Analysis {
         let waker = ender.and_then(|(by, _)| self.threads.get(&by));
         let is_handed_on = waker.is_some_and(|waker| waker.comes_from(site));
         let Some(thread) = self.threads.get_mut(&id) else { return };
+        let ended = thread.line.since();
+        let is_for_nothing = thread.has_done_nothing(site, ended);
         if ender.is_some() {
-            thread.was_woken(site, thread.line.since());
+            thread.was_woken(site, ended);
         }
         let look_ns = std::mem::take(&mut thread.look_ns);
         let key = Key { process: thread.process, lock: 0, site, reason: Some(reason) };
@@ -55,6 +57,11 @@ impl Analysis {
         let row = &mut self.rows[index];
         row.stall(id, ns, ender);
         row.handed_on += u64::from(is_handed_on);
+        row.for_nothing += u64::from(is_for_nothing);
+        let is_together = ended.saturating_sub(row.last_ended) < MOMENT_NS;
+        row.in_crowd += u64::from(is_together);
+        row.bursts += u64::from(!is_together);
+        row.last_ended = ended;
         if look_ns > 0 {
             let (sum, count) = row.looked.unwrap_or_default();
             row.looked = Some((sum + ns.max(look_ns), count + (look_ns / ns).max(1)));
@@ -94,12 +101,8 @@ impl Analysis {
             let Some(thread) = self.threads.get_mut(&id) else { return };
             thread.got.retain(|(got, ..)| *got != lock);
             thread.wakes = None;
-            let ran = thread.line.ran(at);
             let mut wait = Wait::new(lock, site, is_lock, at);
-            let is_again = |(last, before): (Site, u64)| {
-                last == site && ran.saturating_sub(before) < NEXT_TO_NOTHING_NS
-            };
-            wait.is_for_nothing = thread.last.iter().copied().any(is_again);
+            wait.is_for_nothing = thread.has_done_nothing(site, at);
             thread.wait = Some(wait);
             self.locks.entry(link).or_default().joins(id, at);
         }
@@ -147,7 +150,6 @@ impl Analysis {
         let row = &mut self.rows[index];
         row.stall(id, at.saturating_sub(wait.began), wait.ender);
         row.handed_on += u64::from(wait.is_handed_on);
-        row.for_nothing += u64::from(wait.is_for_nothing);
         row.take(&wait, at, self.limits.reasons);
         thread_of(self, id, |thread| {
             if wait.is_woken {

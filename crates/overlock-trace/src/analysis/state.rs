@@ -9,7 +9,7 @@ pub struct Site(pub u32);
 pub struct Reason(pub u32);
 
 /// What a thread does, or what the holder of a lock does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum State {
     /// It runs.
     Running,
@@ -24,6 +24,7 @@ pub enum State {
     /// The lock was released, and the thread that was woken for it has not come yet: the lock is
     /// free, or a thread that has left no trace has it.
     Late,
+    #[default]
     Unknown,
 }
 

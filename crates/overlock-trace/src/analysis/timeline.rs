@@ -11,7 +11,7 @@ struct Segment {
 }
 
 /// The past of a thread, as far back as any open wait reaches.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Timeline {
     past: VecDeque<Segment>,
     state: State,
@@ -22,7 +22,7 @@ pub(crate) struct Timeline {
 
 impl Timeline {
     pub(crate) fn new(at: u64, state: State, limit: usize) -> Self {
-        Timeline { past: VecDeque::new(), state, since: at, limit, sums: Times::default() }
+        Timeline { state, since: at, limit, ..Timeline::default() }
     }
 
     pub(crate) fn state(&self) -> State {

@@ -26,6 +26,8 @@ pub(crate) struct Wait {
     pub(crate) in_crowd: bool,
     /// Its thread had done next to nothing since it last waited here.
     pub(crate) is_for_nothing: bool,
+    /// Its thread has kept its mutex since then, if that was told.
+    pub(crate) keeps: Option<bool>,
     /// It was ended by a thread that had itself been woken at this place.
     pub(crate) is_handed_on: bool,
     /// The rest of its time is between a release and its end.
@@ -48,6 +50,10 @@ impl Row {
         self.looks += wait.looks;
         self.found_free += wait.found_free;
         self.in_crowd += u64::from(wait.in_crowd);
+        self.for_nothing += u64::from(wait.is_for_nothing);
+        if let Some(is_so) = wait.keeps {
+            *self.kept.get_or_insert_default() += u64::from(is_so && wait.is_for_nothing);
+        }
         self.passed_ns += wait.passed.map_or(0, |since| ended.saturating_sub(since));
         for (link, ns) in &wait.links {
             let fits = self.links.len() < most || self.links.contains_key(link);

@@ -114,11 +114,9 @@ impl Writer {
             Some(_) => ("wait", self.waits),
             None => ("state", self.states),
         };
-        let ender = slice.ender.map(|(thread, site, _)| match site.0 {
-            0 => format!(", ended by {}", names.thread(thread)),
-            _ => format!(", ended by {}, {}", names.place(site), names.thread(thread)),
-        });
-        let told = format!("{}{}", slice.name, ender.unwrap_or_default());
+        let ender = slice.ender.map(|(thread, site, _)| names.thread_at(thread, site));
+        let ender = ender.map(|who| format!(", ended by {who}")).unwrap_or_default();
+        let told = format!("{}{ender}", slice.name);
         if slice.name == "running" {
             *self.ran.entry(thread).or_default() += slice.to - slice.from;
         }

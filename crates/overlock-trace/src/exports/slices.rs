@@ -1,6 +1,6 @@
 //! What each thread did from when to when: the common part of files for other tools.
 
-use crate::analysis::{Event, Reason, Site, State, What};
+use crate::analysis::{Event, Site, State, What};
 use crate::sources::tracer::Tracer;
 use crate::verdicts::Names;
 use std::collections::{BTreeMap, HashMap};
@@ -20,12 +20,18 @@ pub(crate) struct Slice {
     pub(crate) from: u64,
     pub(crate) to: u64,
     pub(crate) ender: Option<Ender>,
+    /// The processor, where it began to run.
+    pub(crate) cpu: u32,
 }
 
 /// All that was kept, in the order of their ends.
 #[derive(Debug, Default)]
 pub(crate) struct Slices {
     pub(crate) all: Vec<Slice>,
+    /// When the first event was.
+    pub(crate) first: u64,
+    /// What had no end when the last event was kept.
+    pub(crate) open: Vec<Slice>,
     /// The process of each thread, and when the thread came into view.
     pub(crate) threads: BTreeMap<u32, (u32, u64)>,
 }
@@ -35,6 +41,7 @@ struct Since {
     name: String,
     sleeps: Option<(Site, u64)>,
     from: u64,
+    cpu: u32,
 }
 
 #[derive(Default)]
@@ -47,17 +54,12 @@ struct Open {
 impl Slices {
     pub(crate) fn new(tracer: &Tracer, names: &mut Names<'_>) -> Self {
         let first = tracer.kept.first().map_or(0, |(event, _)| event.at_ns);
-        let mut slices = Slices::default();
+        let mut slices = Slices { first, ..Slices::default() };
         let mut open: HashMap<u32, Open> = HashMap::new();
         let mut released: HashMap<u64, Ender> = HashMap::new();
-        for (Event { at_ns, thread, what }, _) in &tracer.kept {
+        for (Event { at_ns, thread, what }, cpu) in &tracer.kept {
             let at = at_ns.saturating_sub(first);
             let one = open.entry(*thread).or_default();
-            let slept_in = |names: &mut Names<'_>, site, reason: Option<Reason>| {
-                let named = names.of(site, reason);
-                let what = named.what.unwrap_or_else(|| named.kind.name().to_owned());
-                format!("{what} at {}", named.place)
-            };
             let next = match what {
                 What::Born { process, .. } => {
                     slices.threads.insert(*thread, (*process, at));
@@ -68,7 +70,7 @@ impl Slices {
                     Some(("asleep".to_owned(), None))
                 }
                 What::Out(State::Asleep(reason, site)) => {
-                    let name = slept_in(names, *site, Some(*reason));
+                    let name = names.slept_in(*site, Some(*reason));
                     Some((format!("asleep: {name}"), Some((*site, 0))))
                 }
                 What::Out(state) => Some((state.name().to_owned(), None)),
@@ -83,8 +85,9 @@ impl Slices {
                     None
                 }
                 What::Wait { site, lock, .. } => {
-                    let name = format!("waits: {}", slept_in(names, *site, None));
-                    one.wait = Some(Since { name, sleeps: Some((*site, *lock)), from: at });
+                    let name = format!("waits: {}", names.slept_in(*site, None));
+                    one.wait =
+                        Some(Since { name, sleeps: Some((*site, *lock)), from: at, cpu: *cpu });
                     None
                 }
                 What::WaitEnd | What::Got => {
@@ -105,20 +108,29 @@ impl Slices {
                 _ => None,
             };
             let Some((name, sleeps)) = next else { continue };
-            let before = one.state.replace(Since { name, sleeps, from: at });
+            let before = one.state.replace(Since { name, sleeps, from: at, cpu: *cpu });
             let ender = one.ender.filter(|_| one.wait.is_none());
             // A stop by a quota is told at its end, and takes the place of what was told before.
             if let Some(before) = before.filter(|before| at > before.from) {
                 slices.push(*thread, before, at, ender);
             }
         }
+        for (thread, one) in open {
+            let open = one.state.map(|since| slices.slice(thread, since, u64::MAX, None));
+            slices.open.extend(open);
+        }
         slices
     }
 
     fn push(&mut self, thread: u32, since: Since, to: u64, ender: Option<Ender>) {
+        let slice = self.slice(thread, since, to, ender);
+        self.all.push(slice);
+    }
+
+    fn slice(&self, thread: u32, since: Since, to: u64, ender: Option<Ender>) -> Slice {
         let process = self.threads.get(&thread).map_or(0, |(process, _)| *process);
-        let Since { name, sleeps, from } = since;
+        let Since { name, sleeps, from, cpu } = since;
         let ender = ender.filter(|_| sleeps.is_some());
-        self.all.push(Slice { thread, process, sleeps, name, from, to: to.max(from), ender });
+        Slice { thread, process, sleeps, name, from, to: to.max(from), ender, cpu }
     }
 }

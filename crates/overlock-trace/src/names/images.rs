@@ -80,6 +80,8 @@ const MOST_SITES: usize = 8192;
 /// these are kept. All others are one unknown site.
 const INNERMOST: usize = 6;
 const MOST_SHORT: usize = 2048;
+/// `mov $15, %rax; syscall` of x86-64.
+const RETURNS: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
 /// The site of stacks that are not kept.
 const UNKNOWN: Site = Site(0);
 
@@ -200,11 +202,24 @@ impl Images {
     /// Returns the code from an address on to the end of its section, and the address in the file.
     pub(crate) fn code(&self, process: u32, address: u64) -> Option<Code<'_>> {
         let image = *self.of_process.get(&process)?;
-        let frames = Frames { image, ..Frames::default() };
-        let (path, at) = self.file(&frames, address)?;
+        self.code_of(&Frames { image, ..Frames::default() }, address)
+    }
+
+    fn code_of(&self, frames: &Frames, address: u64) -> Option<Code<'_>> {
+        let (path, at) = self.file(frames, address)?;
         let info = &self.files.get(path)?.as_ref()?.info;
         let (text, range) = (info.text.as_ref()?, info.text_svma.clone()?);
-        range.contains(&at).then_some(Code { image, at, start: range.start, text })
+        range.contains(&at).then_some(Code { image: frames.image, at, start: range.start, text })
+    }
+
+    /// Returns whether a stack is of a signal's handler: it returns to the code that makes the call
+    /// `rt_sigreturn`, which the C library gives to the kernel.
+    pub(crate) fn is_in_handler(&self, frames: &Frames) -> bool {
+        let text = |address: &u64| {
+            let code = self.code_of(frames, *address)?;
+            code.text.get(usize::try_from(code.at - code.start).ok()?..)
+        };
+        frames.addresses.iter().skip(1).filter_map(text).any(|text| text.starts_with(&RETURNS))
     }
 
     /// Returns the process of a stack.

@@ -5,6 +5,8 @@ use super::table::lines;
 use crate::analysis::Reason;
 use crate::analysis::hash::HashMap;
 use std::cell::{Cell, OnceCell};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
 use std::thread::JoinHandle;
 
 /// The kernel's functions, sorted by address.
@@ -21,6 +23,8 @@ pub(crate) struct Kernel {
     reasons: Vec<Why>,
     /// What threads have slept in at an instruction of a process.
     places: HashMap<(u32, u64), Vec<Reason>>,
+    /// Whether processes can write themselves into pipes that they wait for.
+    own_pipes: HashMap<(u32, PathBuf), bool>,
 }
 
 /// What a reason stands for.
@@ -50,6 +54,7 @@ impl Default for Kernel {
             words: HashMap::default(),
             reasons: Vec::new(),
             places: HashMap::default(),
+            own_pipes: HashMap::default(),
         };
         let known = [(Kind::Unknown, "in the kernel"), (Kind::Futex, "futex")];
         let numbers = known.map(|(kind, words)| kernel.reason(kind, words));
@@ -140,10 +145,32 @@ impl Kernel {
             return self.reason(Kind::Call, &format!("system call {call}"));
         };
         let (kind, what) = match line.kind {
-            Kind::Call => file(process, argument).unwrap_or((Kind::Call, "")),
+            Kind::Call => self.file(process, argument).unwrap_or((Kind::Call, "")),
             kind => (kind, line.words),
         };
         self.reason(kind, &words(name, what))
+    }
+
+    /// Returns what an open file of a process is.
+    fn file(&mut self, process: u32, descriptor: u64) -> Option<(Kind, &'static str)> {
+        let folder = PathBuf::from(format!("/proc/{process}/fd"));
+        let link = std::fs::read_link(folder.join(descriptor.to_string())).ok()?;
+        let name = link.to_str()?;
+        let line = lines("files").iter().find(|line| name.starts_with(line.name))?;
+        if line.kind != Kind::Pipe {
+            return Some((line.kind, line.words));
+        }
+        if self.own_pipes.len() >= MOST_PLACES {
+            self.own_pipes.clear();
+        }
+        let is_own = self.own_pipes.entry((process, link)).or_insert_with_key(|(_, link)| {
+            let mut files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+            files.any(|file| {
+                std::fs::read_link(file.path()).is_ok_and(|of| of == *link)
+                    && file.metadata().is_ok_and(|of| of.permissions().mode() & 0o200 != 0)
+            })
+        });
+        Some(if *is_own { (Kind::OwnPipe, "a pipe of its own") } else { (line.kind, line.words) })
     }
 
     /// Returns the kind and the words for a number.
@@ -196,14 +223,6 @@ fn load() -> Functions {
     functions
 }
 
-/// Returns what an open file of a process is.
-fn file(process: u32, descriptor: u64) -> Option<(Kind, &'static str)> {
-    let link = std::fs::read_link(format!("/proc/{process}/fd/{descriptor}")).ok()?;
-    let link = link.to_str()?;
-    let line = lines("files").iter().find(|line| link.starts_with(line.name))?;
-    Some((line.kind, line.words))
-}
-
 fn words(call: &str, what: &str) -> String {
     match what {
         "" => call.to_owned(),
@@ -248,10 +267,17 @@ fn why(names: &[&str]) -> (Kind, String) {
 mod tests {
     use super::*;
 
+    /// A kernel whose functions these are.
+    fn with(functions: &[(u64, &str)]) -> Kernel {
+        let kernel = Kernel::default();
+        let functions = functions.iter().map(|(at, name)| (*at, (*name).to_owned())).collect();
+        kernel.functions.set(functions).unwrap();
+        kernel
+    }
+
     #[test]
     fn a_place_with_two_reasons_has_none() {
-        let mut kernel = Kernel::default();
-        kernel.functions.set(vec![(10, "__x64_sys_read".to_owned())]).unwrap();
+        let mut kernel = with(&[(10, "__x64_sys_read")]);
         let (read, write) = (kernel.reason(Kind::Call, "read"), kernel.reason(Kind::Call, "write"));
         let also_read = kernel.chain(vec![15]);
         let (here, there) = ((1, 0x10), (2, 0x10));
@@ -266,10 +292,7 @@ mod tests {
 
     #[test]
     fn of_a_place_with_many_chains_each_one_counts() {
-        let mut kernel = Kernel::default();
-        let functions = [(10, "__x64_sys_read"), (30, "__x64_sys_write")];
-        let functions = functions.map(|(at, name)| (at, name.to_owned())).to_vec();
-        kernel.functions.set(functions).unwrap();
+        let mut kernel = with(&[(10, "__x64_sys_read"), (30, "__x64_sys_write")]);
         let here = (1, 0x10);
         for at in 10..30 {
             let read = kernel.chain(vec![at]);
@@ -295,19 +318,21 @@ mod tests {
 
     #[test]
     fn chains_are_said_in_words() {
-        let chain = ["schedule", "do_nanosleep", "hrtimer_nanosleep", "__x64_sys_clock_nanosleep"];
-        assert_eq!(why(&chain).1, "sleep for a time");
-        let chain = ["schedule", "anon_pipe_read", "vfs_read", "ksys_read", "do_syscall_64"];
-        assert_eq!(why(&chain).1, "read, a pipe");
-        let chain = ["schedule", "io_schedule", "folio_wait_bit_common", "filemap_fault"];
-        let chain = [&chain[..], &["handle_mm_fault", "exc_page_fault"]].concat();
-        assert_eq!(why(&chain), (Kind::Fault, "page fault of a file".into()));
-        assert_eq!(why(&["__schedule", "schedule", "odd_function"]).1, "odd_function");
+        let said = |chain: &str| why(&chain.split(' ').collect::<Vec<_>>());
+        let sleep = "schedule do_nanosleep hrtimer_nanosleep __x64_sys_clock_nanosleep";
+        assert_eq!(said(sleep).1, "sleep for a time");
+        assert_eq!(
+            said("schedule anon_pipe_read vfs_read ksys_read do_syscall_64").1,
+            "read, a pipe"
+        );
+        let fault = "schedule io_schedule folio_wait_bit_common filemap_fault handle_mm_fault exc_page_fault";
+        assert_eq!(said(fault), (Kind::Fault, "page fault of a file".into()));
+        assert_eq!(said("__schedule schedule odd_function").1, "odd_function");
         // The function of the system call itself is left out where it ends with a jump.
-        let chain = ["schedule", "__do_semtimedop", "do_semtimedop", "do_syscall_64"];
-        assert_eq!(why(&chain), (Kind::SysV, "semtimedop, a SysV semaphore".into()));
-        let chain = ["schedule", "locks_lock_inode_wait", "__do_sys_flock", "do_syscall_64"];
-        assert_eq!(why(&chain), (Kind::FileLock, "flock, a file lock".into()));
+        let semop = "schedule __do_semtimedop do_semtimedop do_syscall_64";
+        assert_eq!(said(semop), (Kind::SysV, "semtimedop, a SysV semaphore".into()));
+        let flock = "schedule locks_lock_inode_wait __do_sys_flock do_syscall_64";
+        assert_eq!(said(flock), (Kind::FileLock, "flock, a file lock".into()));
         for line in lines("kernel") {
             let chain: Vec<&str> = line.example.split(" <- ").collect();
             let has = |part| chain.iter().any(|one| one.contains(part));
@@ -320,10 +345,7 @@ mod tests {
 
     #[test]
     fn names_are_looked_up_when_they_are_wanted() {
-        let mut kernel = Kernel::default();
-        let functions = [(10, "schedule"), (20, "task_work_run"), (30, "x_cond_resched")];
-        let functions = functions.map(|(at, name)| (at, name.to_owned())).to_vec();
-        kernel.functions.set(functions).unwrap();
+        let mut kernel = with(&[(10, "schedule"), (20, "task_work_run"), (30, "x_cond_resched")]);
         let (sleep, work) = (kernel.chain(vec![15, 20]), vec![15, 25, 31]);
         assert_eq!(kernel.chain(vec![15, 20]), sleep);
         assert_eq!(kernel.text(sleep), "task_work_run");
@@ -342,9 +364,14 @@ mod tests {
         }
         assert!(lines("calls").len() > 40, "a table that is not read is empty");
         let process = std::process::id();
-        let (reads, _writes) = std::io::pipe().unwrap();
-        let reads = std::os::fd::AsRawFd::as_raw_fd(&reads).unsigned_abs().into();
-        let reason = kernel.call(process, libc::SYS_read, reads);
-        assert_eq!(kernel.why(reason), (Kind::Pipe, "read, a pipe"));
+        let own = (Kind::OwnPipe, "read, a pipe of its own");
+        for (is_own, told) in [(true, own), (false, (Kind::Pipe, "read, a pipe"))] {
+            let (reads, writes) = std::io::pipe().unwrap();
+            let _writes = is_own.then_some(writes);
+            let mut kernel = Kernel::default();
+            let file = std::os::fd::AsRawFd::as_raw_fd(&reads).unsigned_abs().into();
+            let reason = kernel.call(process, libc::SYS_read, file);
+            assert_eq!(kernel.why(reason), told);
+        }
     }
 }

@@ -71,7 +71,8 @@ kinds! {
     FileLock = "file lock", Some(Outside);
     /// A semaphore of System V.
     SysV = "SysV semaphore", Some(Outside);
-    Eventfd = "eventfd", Some(Outside);
+    /// A count of what has happened, or of what may be taken.
+    Eventfd = "eventfd", None;
     /// A lock inside of the kernel.
     KernelLock = "kernel lock", Some(Outside);
     /// A disk, or another device.
@@ -79,12 +80,16 @@ kinds! {
     /// A page that has to be read.
     Fault = "page fault", Some(Outside);
     Pipe = "pipe", Some(Work);
+    /// A pipe into which the waiting program can write itself: work goes through it, or a token.
+    OwnPipe = "pipe", None;
     Socket = "socket", Some(Work);
     Poll = "poll", Some(Work);
     /// Time: the thread sleeps by its own will.
     Timer = "timer", Some(Work);
     Child = "child process", Some(Work);
     Terminal = "terminal", Some(Work);
+    /// Another thread stops it for a while, as a collector of garbage does.
+    Stop = "stop of threads", Some(Outside);
     /// A signal, or a message of the system.
     Signal = "signal", Some(Work);
     Call = "system call", Some(Work);
@@ -107,7 +112,9 @@ impl Kind {
     pub(crate) fn class(self, row: &Row) -> Class {
         match (self.names_class(), row.relays_like_a_lock()) {
             // A token goes through it, as through the pipe of `make`'s job server.
-            (_, true) if self == Kind::Pipe => Class::Outside,
+            (_, true) if matches!(self, Kind::Pipe | Kind::OwnPipe | Kind::Eventfd) => {
+                Class::Outside
+            }
             (Some(class), _) => class,
             (None, true) => Class::Lock,
             (None, false) => Class::Work,
@@ -135,16 +142,8 @@ impl Kind {
 
     /// Returns the kind with the number that `preload/layout.h` gives it.
     pub(crate) fn numbered(number: u8) -> Self {
-        match number {
-            1 => Kind::Mutex,
-            2 => Kind::RwLock,
-            3 => Kind::Writer,
-            4 => Kind::Spin,
-            5 => Kind::Condvar,
-            6 => Kind::Semaphore,
-            7 => Kind::Barrier,
-            8 => Kind::Join,
-            _ => Kind::Futex,
-        }
+        use Kind::{Barrier, Condvar, Join, Mutex, RwLock, Semaphore, Spin, Writer};
+        let told = [Mutex, RwLock, Writer, Spin, Condvar, Semaphore, Barrier, Join];
+        told.get(usize::from(number).wrapping_sub(1)).copied().unwrap_or(Kind::Futex)
     }
 }

@@ -26,3 +26,12 @@ pub(crate) fn children(process: u32, thread: u32) -> Vec<u32> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     text.split_whitespace().filter_map(|child| child.parse().ok()).collect()
 }
+
+/// Returns the numbers in a list of ranges.
+pub(crate) fn numbers(list: &str) -> impl Iterator<Item = i32> {
+    let range = |part: &str| {
+        let (first, last) = part.trim().split_once('-').unwrap_or((part.trim(), part.trim()));
+        Some(first.parse::<i32>().ok()?..=last.parse().ok()?)
+    };
+    list.split(',').filter_map(range).flatten()
+}

@@ -12,10 +12,14 @@ use crate::names::Kind;
 use crate::names::stacks;
 use crate::names::word::Op;
 use crate::sources::owner;
+use crate::sources::platform;
 use crate::sources::points::{FUTEX_COMMAND, FUTEX_PRIVATE, Layout};
 use crate::sources::records::{Record, Sample};
 use crate::sources::tracer::{MOST_PLACES, Tracer, Waiting};
 
+/// What the kernel's `struct futex_waitv` has of a word, and how many words are looked at.
+const WORD_BYTES: u64 = 24;
+const MOST_WORDS: u64 = 8;
 /// The number of the idle task, which holds no lock.
 const NO_THREAD: u32 = 0;
 
@@ -26,10 +30,46 @@ impl Tracer {
         self.ends_wait(at, thread);
         let value = sample.field(self.layout.futex_value);
         let op = Op::new(sample.field(self.layout.futex_op) & FUTEX_COMMAND, value);
-        let site = sample.stack.map(|stack| self.images.site(record.process, &stack, op));
         let lock = word(sample, &self.layout);
-        let is_mutex = op.is_mutex(value);
-        let site = self.site_of_word((record.process, lock), site.unwrap_or(Site(0)), op, value);
+        let site = self.site_in(record.process, sample.stack, op);
+        let site = self.site_of_word((record.process, lock), site, op, value);
+        self.waits_at((record, sample), (lock, value), site, op.is_mutex(value));
+    }
+
+    /// A thread enters the call that waits for one of several words: the first that has a value as
+    /// of a lock that is taken, or else the first. The kernel copies them while the thread runs.
+    pub(crate) fn futex_waitv(&mut self, record: &Record<'_>, sample: &Sample<'_>) {
+        self.ends_wait(record.time, record.thread);
+        let first = sample.field(self.layout.several);
+        let count = sample.field(self.layout.several_count).min(MOST_WORDS);
+        let field = |at: u64| {
+            let mut bytes = [0; 8];
+            let on_stack = sample.stack.and_then(|stack| stack.word(at));
+            on_stack.or_else(|| {
+                let read = platform::read_memory(record.thread, at, &mut bytes);
+                (read == bytes.len()).then(|| u64::from_ne_bytes(bytes))
+            })
+        };
+        let words = (0..count).filter_map(|number| {
+            let at = first.wrapping_add(number * WORD_BYTES);
+            Some([field(at)?, field(at + 8)?, field(at + 16)?])
+        });
+        let words: Vec<[u64; 3]> = words.collect();
+        let taken = words.iter().find(|[value, ..]| *value != 0);
+        let Some([value, address, flags]) = taken.or(words.first()).copied() else { return };
+        let shared = if flags & FUTEX_PRIVATE != 0 { 0 } else { SHARED };
+        let site = self.site_in(record.process, sample.stack, Op::Other);
+        self.waits_at((record, sample), (address | shared, value), site, false);
+    }
+
+    fn waits_at(
+        &mut self,
+        (record, sample): (&Record<'_>, &Sample<'_>),
+        (lock, value): (u64, u64),
+        site: Site,
+        is_mutex: bool,
+    ) {
+        let (at, thread) = (record.time, record.thread);
         let is_lock = self.expects(site, lock, value) || is_mutex;
         if is_mutex {
             self.mutexes.insert(thread);
@@ -38,7 +78,7 @@ impl Tracer {
                 self.waits_for_mutex(record.process, lock, thread);
             }
         }
-        let place = sample.stack.map_or(0, |stack| stack.instruction);
+        let place = (sample.stack.map_or(0, |stack| stack.instruction), sample.argument);
         self.calls.insert(thread, Waiting { began: at, place, lock, site, is_lock });
         self.event(at, thread, What::Wait { lock, site, is_lock });
     }
@@ -98,16 +138,10 @@ impl Tracer {
 
     /// A thread leaves its processor in a system call that was made at a place with a first
     /// argument, or in none. Returns whether it does so in a wait.
-    pub(crate) fn leaves(
-        &mut self,
-        at: u64,
-        thread: u32,
-        (place, argument): (u64, u64),
-        sleeps: bool,
-    ) -> bool {
+    pub(crate) fn leaves(&mut self, at: u64, thread: u32, place: (u64, u64), sleeps: bool) -> bool {
         let waits = self.analysis.waits(thread);
         match self.calls.get(&thread).copied() {
-            Some(call) if call.place == place && call.lock & !SHARED == argument => {
+            Some(call) if call.place == place => {
                 if !waits && sleeps {
                     let Waiting { lock, site, is_lock, .. } = call;
                     self.event(at, thread, What::Wait { lock, site, is_lock });
@@ -115,7 +149,7 @@ impl Tracer {
                 }
                 waits
             }
-            Some(_) if place != 0 => {
+            Some(_) if place.0 != 0 => {
                 self.ends_wait(at, thread);
                 self.calls.remove(&thread);
                 false
@@ -158,9 +192,7 @@ mod tests {
         let mut tracer = Tracer::new(Analysis::new(Limits::default()), None);
         tracer.adopt(0, 7, THREAD);
         let (lock, site) = (LOCK | SHARED, Site(0));
-        tracer
-            .calls
-            .insert(THREAD, Waiting { began: 10, place: HERE.0, lock, site, is_lock: false });
+        tracer.calls.insert(THREAD, Waiting { began: 10, place: HERE, lock, site, is_lock: false });
         tracer.event(10, THREAD, What::Wait { lock, site, is_lock: false });
         tracer
     }

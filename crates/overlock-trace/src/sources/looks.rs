@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
 
 /// How the threads of programs are looked at.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Looks {
     pub(crate) rings: Rings,
     /// Used instead where the kernel allows no records.
@@ -53,16 +53,8 @@ const COARSE_TOO_RARE_NS: u64 = 20_000_000;
 const SHARE: u64 = 10;
 impl Looks {
     pub(crate) fn new() -> Self {
-        Looks {
-            rings: Rings::default(),
-            coarse: None,
-            asleep: HashMap::new(),
-            first: platform::now_ns(),
-            last: platform::now_ns(),
-            count: 0,
-            allowed: 0,
-            refused: 0,
-        }
+        let now = platform::now_ns();
+        Looks { first: now, last: now, ..Looks::default() }
     }
 
     /// Does without the kernel's records from now on.

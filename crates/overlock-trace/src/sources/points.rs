@@ -26,6 +26,9 @@ pub(crate) struct Layout {
     pub(crate) futex_address: Field,
     pub(crate) futex_op: Field,
     pub(crate) futex_value: Field,
+    /// Of the call that waits for one of several; older kernels have none.
+    pub(crate) several: Field,
+    pub(crate) several_count: Field,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,9 +46,17 @@ pub(crate) enum Point {
     Waking,
     WakingWhy,
     FutexWait,
+    FutexWaitv,
     FutexWake,
     Clock,
     Tasks,
+}
+
+impl Point {
+    /// Returns whether it is a call that waits by a futex or wakes others.
+    pub(crate) fn is_futex(self) -> bool {
+        matches!(self, Point::FutexWait | Point::FutexWaitv | Point::FutexWake)
+    }
 }
 
 /// One event, of each processor.

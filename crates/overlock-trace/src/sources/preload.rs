@@ -48,13 +48,8 @@ pub(crate) struct Preload {
 
 impl Preload {
     pub(crate) fn new() -> Result<Self> {
-        Ok(Preload {
-            memory: Memory::new()?,
-            rings: Rings::default(),
-            accounts: None,
-            unseen: Unseen::default(),
-            dropped: 0,
-        })
+        let (rings, unseen) = (Rings::default(), Unseen::default());
+        Ok(Preload { memory: Memory::new()?, rings, accounts: None, unseen, dropped: 0 })
     }
 
     pub(crate) fn descriptor(&self) -> RawFd {
@@ -152,11 +147,12 @@ impl Tracer {
         match event.what {
             memory::WAITS => {
                 self.told.holders.remove(&thread);
-                if event.thread != 0 {
+                let is_condition = Kind::numbered(event.kind) == Kind::Condvar;
+                if event.thread != 0 && !is_condition {
                     self.told.holders.insert(thread, event.thread);
                 }
                 let site = self.place(process, thread, &event, stack);
-                if Kind::numbered(event.kind) == Kind::Condvar {
+                if is_condition {
                     let condition = Condition {
                         process,
                         condition: event.lock,
@@ -174,6 +170,9 @@ impl Tracer {
                     }
                 }
                 self.event(at, thread, What::Wait { lock: event.lock, site, is_lock: false });
+                if is_condition {
+                    self.event(at, thread, What::Keeps(event.thread != 0));
+                }
                 // No record will tell when it sleeps.
                 if self.told.is_coarse && Kind::numbered(event.kind) != Kind::Spin {
                     self.event(at, thread, What::Out(State::asleep()));

@@ -2,6 +2,7 @@
 //! cost.
 
 use crate::analysis::hash::HashMap;
+use crate::sources::account::numbers;
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 
@@ -12,37 +13,6 @@ const MOUNTS: [&str; 4] = [
     "/sys/fs/cgroup/cpu",
     "/sys/fs/cgroup/cpu,cpuacct",
 ];
-/// How long the answers "yes" and "no" hold: a process joins its group when it has just started.
-const YES_HOLDS_NS: u64 = 1_000_000_000;
-const NO_HOLDS_NS: u64 = 10_000_000;
-
-#[derive(Debug, Default)]
-pub(crate) struct Quotas {
-    known: HashMap<u32, (u64, bool)>,
-}
-
-impl Quotas {
-    /// Returns whether a process has a quota, as of about this time.
-    pub(crate) fn has_one(&mut self, at: u64, process: u32) -> bool {
-        match self.known.get(&process) {
-            Some((asked, true)) if at.saturating_sub(*asked) < YES_HOLDS_NS => true,
-            Some((asked, false)) if at.saturating_sub(*asked) < NO_HOLDS_NS => false,
-            _ => {
-                let groups = groups(process);
-                // Of a process that has ended, the last answer holds.
-                let last = self.known.get(&process).is_some_and(|(_, answer)| *answer);
-                let answer = if groups.is_empty() {
-                    last
-                } else {
-                    groups.iter().any(|group| is_limited(group))
-                };
-                self.known.insert(process, (at, answer));
-                answer
-            }
-        }
-    }
-}
-
 /// When quotas have stopped groups, by the kernel's account of each group, which grows when a group
 /// may go on.
 #[derive(Debug, Default)]
@@ -54,19 +24,29 @@ pub(crate) struct Stops {
     /// What an account said at the end of each thread's last stop.
     counted: HashMap<u32, u64>,
     asked: u64,
+    /// On which processors threads that run may do so, and how often that was seen.
+    allowed: HashMap<String, usize>,
 }
 
 /// How often processes are asked for their groups, and how many of them.
-const ASK_EVERY_NS: u64 = 50_000_000;
+const ASK_EVERY_NS: u64 = 20_000_000;
 const MOST_ASKED: usize = 256;
+/// How many threads are asked for their processors: that takes some microseconds for each.
+const MOST_RUNNING: usize = 16;
 /// How many readings of an account are remembered: some seconds' worth.
 const MOST_READ: usize = 4096;
 /// A quota stops threads for longer than this.
 const SHORTEST_STOP_NS: u64 = 1_000_000;
 
 impl Stops {
-    /// Reads the accounts. Of what happened until then, the quotas' part is known now.
-    pub(crate) fn turn(&mut self, now: u64, threads: &HashMap<u32, u32>) {
+    /// Reads the accounts. Of what happened until then, the quotas' part is known now. Some threads
+    /// run at present.
+    pub(crate) fn turn(
+        &mut self,
+        now: u64,
+        threads: &HashMap<u32, u32>,
+        running: impl Iterator<Item = u32>,
+    ) {
         if now.saturating_sub(self.asked) >= ASK_EVERY_NS {
             self.asked = now;
             let processes: BTreeSet<u32> = threads.values().copied().collect();
@@ -76,7 +56,7 @@ impl Stops {
                 let limited = match all.is_empty() {
                     // Of a process that has ended, the last answer holds.
                     true => before.remove(&process).unwrap_or_default(),
-                    false => all.into_iter().filter(|group| is_limited(group)).collect(),
+                    false => all.into_iter().filter(|group| limit(group).is_some()).collect(),
                 };
                 if !limited.is_empty() {
                     self.accounts.entry(limited.clone()).or_default();
@@ -84,6 +64,9 @@ impl Stops {
                 }
             }
             self.counted.retain(|thread, _| threads.contains_key(thread));
+            for list in running.take(MOST_RUNNING).filter_map(processors_of) {
+                *self.allowed.entry(list).or_default() += 1;
+            }
         }
         for (groups, account) in &mut self.accounts {
             // A group that is gone has no account any more.
@@ -99,6 +82,15 @@ impl Stops {
     pub(crate) fn limit(&self) -> Option<f64> {
         let limits = self.accounts.keys().flatten().filter_map(|group| limit(group));
         limits.min_by(f64::total_cmp)
+    }
+
+    /// Returns how many processors the threads that ran may use, if any was seen to run. What few
+    /// of them were allowed, as before a thread is bound to a processor, does not count.
+    pub(crate) fn allowed(&self) -> Option<usize> {
+        let all: usize = self.allowed.values().sum();
+        let common = self.allowed.iter().filter(|(_, times)| **times * 10 >= all);
+        let processors: BTreeSet<i32> = common.flat_map(|(list, _)| numbers(list)).collect();
+        (!processors.is_empty()).then_some(processors.len())
     }
 
     pub(crate) fn are_none(&self) -> bool {
@@ -162,6 +154,13 @@ fn stopped_ns(groups: &[PathBuf]) -> u64 {
     groups.iter().filter_map(value).max().unwrap_or(0)
 }
 
+/// Returns the list of the processors that a thread may use.
+fn processors_of(thread: u32) -> Option<String> {
+    let text = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    list.map(|list| list.trim().to_owned())
+}
+
 /// Returns the folders of a process's groups, and of the groups around them.
 fn groups(process: u32) -> Vec<PathBuf> {
     let text = std::fs::read_to_string(format!("/proc/{process}/cgroup")).unwrap_or_default();
@@ -182,10 +181,6 @@ fn groups(process: u32) -> Vec<PathBuf> {
 /// Returns how many processors the smallest quota of a process's groups is worth, if there is one.
 pub fn quota_of(process: u32) -> Option<f64> {
     groups(process).iter().filter_map(|group| limit(group)).min_by(f64::total_cmp)
-}
-
-fn is_limited(group: &Path) -> bool {
-    limit(group).is_some()
 }
 
 /// Returns how many processors a group's quota is worth, if it has one.

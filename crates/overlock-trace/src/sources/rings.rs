@@ -4,6 +4,7 @@
 //! the last moments are kept for the next turn.
 
 use crate::analysis::hash::HashMap;
+use crate::sources::account::numbers;
 use crate::sources::bursts::Bursts;
 use crate::sources::drain::Drain;
 use crate::sources::platform::{self, Ring};
@@ -234,7 +235,9 @@ impl Rings {
 
     fn hand_on(&mut self, tracer: &mut Tracer, until: u64) {
         // A record of the end of a stop is judged by what the account says after it.
-        tracer.stops.turn(platform::now_ns(), &tracer.threads);
+        let running = tracer.threads.keys().copied();
+        let running = running.filter(|thread| tracer.analysis.runs(*thread));
+        tracer.stops.turn(platform::now_ns(), &tracer.threads, running);
         self.pending.sort_by_key(|(time, _)| *time);
         let count = self.pending.partition_point(|(time, _)| *time < until);
         tracer.records += count as u64;
@@ -276,11 +279,7 @@ fn has_ended(error: &anyhow::Error) -> bool {
 pub(crate) fn online() -> Result<Vec<i32>> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online")
         .context("can't read which processors are online (/sys is missing?)")?;
-    let range = |part: &str| {
-        let (first, last) = part.trim().split_once('-').unwrap_or((part.trim(), part.trim()));
-        Some(first.parse::<i32>().ok()?..=last.parse().ok()?)
-    };
-    Ok(text.split(',').filter_map(range).flatten().collect())
+    Ok(numbers(&text).collect())
 }
 
 #[cfg(test)]

@@ -41,16 +41,11 @@ pub enum Start {
 /// An open source, before the program starts.
 #[derive(Debug)]
 pub struct Opened {
-    open: Open,
+    source: Source,
+    /// Of tracepoints.
+    layout: Option<Layout>,
     /// Whether the program can preload a library.
     can_preload: bool,
-}
-
-#[derive(Debug)]
-enum Open {
-    Tracepoints(Rings, Layout),
-    Preload(Preload),
-    Looks,
 }
 
 /// What a program needs so that it tells of its waits.
@@ -74,33 +69,29 @@ impl Opened {
         note: &dyn Fn(&str),
     ) -> Result<Self> {
         let preloadable = can_preload();
-        let is_preloadable = preloadable.is_ok();
-        let open = match wanted {
-            Wanted::Looks => Open::Looks,
-            Wanted::Preload => {
-                preloadable?;
-                Open::Preload(Preload::new()?)
-            }
-            Wanted::Tracepoints => {
-                let (rings, layout) = tracepoints::open().context(NEEDS_ROOT)?;
-                Open::Tracepoints(rings, layout)
-            }
-            Wanted::Auto => match (tracepoints::open(), preloadable) {
-                (Ok((rings, layout)), _) => Open::Tracepoints(rings, layout),
-                (Err(_), Ok(())) => Open::Preload(Preload::new()?),
-                (Err(error), Err(why)) => {
-                    note(&format!("{LOOKING} ({error:#}; {why:#})"));
-                    Open::Looks
-                }
-            },
+        let can_preload = preloadable.is_ok();
+        let tracepoints = match wanted {
+            Wanted::Auto | Wanted::Tracepoints => Some(tracepoints::open()),
+            Wanted::Preload | Wanted::Looks => None,
         };
-        Ok(Opened { open, can_preload: is_preloadable })
+        let (source, layout) = match (wanted, tracepoints, preloadable) {
+            (_, Some(Ok((rings, layout))), _) => (Source::Tracepoints(rings), Some(layout)),
+            (Wanted::Tracepoints, Some(Err(error)), _) => return Err(error.context(NEEDS_ROOT)),
+            (Wanted::Preload, _, Err(why)) => return Err(why),
+            (Wanted::Preload | Wanted::Auto, _, Ok(())) => (Source::Preload(Preload::new()?), None),
+            (_, Some(Err(error)), Err(why)) => {
+                note(&format!("{LOOKING} ({error:#}; {why:#})"));
+                (Source::Looks(Looks::new()), None)
+            }
+            _ => (Source::Looks(Looks::new()), None),
+        };
+        Ok(Opened { source, layout, can_preload })
     }
 
     /// Returns what the program needs if it has to preload the library of this crate.
     #[must_use]
     pub fn needs(&self) -> Option<Needs> {
-        let Open::Preload(preload) = &self.open else { return None };
+        let Source::Preload(preload) = &self.source else { return None };
         Some(Needs { descriptor: preload.descriptor(), variable: preload.variable() })
     }
 }
@@ -119,6 +110,7 @@ const COARSE: &str = "no records of context switches, so the kernel's account of
                       is read 100 times a second instead; loops that wait are not found";
 
 /// What tells of the threads.
+#[derive(Debug)]
 enum Source {
     Tracepoints(Rings),
     Preload(Preload),
@@ -171,10 +163,6 @@ pub struct Seen {
     pub open: Box<dyn std::any::Any>,
 }
 
-fn limits() -> Limits {
-    Limits { sample_ns: 1_000_000_000 / points::CLOCK_HZ, ..Limits::default() }
-}
-
 impl Session {
     /// Begins to watch a process. The caller then hurries: its own priority rises, so the program
     /// must have started already.
@@ -187,53 +175,41 @@ impl Session {
         files: Files,
         note: &dyn Fn(&str),
     ) -> Result<Self> {
-        let (layout, since) = match &opened.open {
-            Open::Tracepoints(rings, layout) => (Some(*layout), rings.since),
-            _ => (None, platform::now_ns()),
-        };
-        let mut tracer = Tracer::new(Analysis::new(limits()), layout);
-        if start == Start::Running && layout.is_some() {
+        let Opened { mut source, layout, can_preload } = opened;
+        let limits = Limits { sample_ns: 1_000_000_000 / points::CLOCK_HZ, ..Limits::default() };
+        let mut tracer = Tracer::new(Analysis::new(limits), layout);
+        if let (Start::Running, Source::Tracepoints(rings)) = (start, &source) {
             // Records tell of the time since the source was opened, and have not had their turn.
-            for (process, thread) in adopt(&mut tracer, pid, since)? {
+            for (process, thread) in adopt(&mut tracer, pid, rings.since)? {
                 looks::begin(&mut tracer, process, thread);
             }
         }
         if files != Files::default() {
             tracer.most_kept = MOST_EVENTS;
         }
-        let (stopped, can_preload) = (Stopped::new(pid), opened.can_preload);
+        let stopped = Stopped::new(pid);
         platform::hurry();
-        let source = match opened.open {
-            Open::Tracepoints(rings, _) => {
-                tracer.awaited = Some(pid);
-                Source::Tracepoints(rings)
-            }
-            Open::Preload(mut preload) => {
+        match &mut source {
+            Source::Tracepoints(_) => tracer.awaited = Some(pid),
+            Source::Preload(preload) => {
                 let is_fine = follow(&mut tracer, pid, &mut |new| preload.rings.follow(new))?;
-                let source = match is_fine.and_then(|()| preload.rings.start()) {
-                    Ok(()) => preload,
-                    Err(error) => {
-                        note(&format!("{ACCOUNTS} ({error:#})"));
-                        preload.be_coarse();
-                        preload
-                    }
-                };
+                if let Err(error) = is_fine.and_then(|()| preload.rings.start()) {
+                    note(&format!("{ACCOUNTS} ({error:#})"));
+                    preload.be_coarse();
+                }
                 if start == Start::Fresh {
                     tracer.analysis.begin(platform::now_ns());
                 }
-                source.watched();
-                Source::Preload(source)
+                preload.watched();
             }
-            Open::Looks => {
-                let mut looks = Looks::new();
+            Source::Looks(looks) => {
                 let is_fine = follow(&mut tracer, pid, &mut |new| looks.rings.follow(new))?;
                 if let Err(error) = is_fine.and_then(|()| looks.rings.start()) {
                     note(&format!("{COARSE} ({error:#})"));
                     looks.be_coarse();
                 }
-                Source::Looks(looks)
             }
-        };
+        }
         let cpu_ns = platform::cpu_ns();
         Ok(Session { source, tracer, stopped, can_preload, files, turns: 0, cpu_ns })
     }
@@ -288,11 +264,7 @@ impl Session {
         };
         let source = self.source_name();
         let tracer = &mut self.tracer;
-        let analysis = std::mem::replace(&mut tracer.analysis, Analysis::new(limits()));
-        let looks = match &self.source {
-            Source::Looks(looks) => Some(looks),
-            _ => None,
-        };
+        let analysis = std::mem::take(&mut tracer.analysis);
         let report = analysis.report(tracer.last);
         let own = platform::cpu_ns() - self.cpu_ns;
         let inside = tracer.records * RECORD_NS;
@@ -300,26 +272,23 @@ impl Session {
         let all = report.elapsed_ns.saturating_mul(processors as u64);
         let facts = Facts {
             quota: tracer.stops.limit(),
-            processors,
+            processors: tracer.stops.allowed().map_or(processors, |some| some.min(processors)),
             can_preload: self.can_preload,
             hides: tracer.images.has_go().then_some("Go"),
             cost: share(own + inside, all).min(1.0),
             lost: tracer.lost,
             stopped_ns: self.stopped.since_ns(),
-            is_by_looks: looks.is_some(),
-            is_secret: looks.is_some_and(Looks::are_secret),
+            is_by_looks: matches!(self.source, Source::Looks(_)),
+            is_secret: matches!(&self.source, Source::Looks(looks) if looks.are_secret()),
         };
         let findings = Findings::new(report, tracer, facts);
         let tracer = &self.tracer;
         let mut names = Names::new(tracer);
         let files = self.files;
-        let slices = match files == Files::default() {
-            true => Slices::default(),
-            false => Slices::new(tracer, &mut names),
-        };
+        let slices = Slices::new(tracer, &mut names);
         let timeline = files.timeline.then(|| chrome::timeline(&slices, &mut names).to_string());
         let profile = files.profile.then(|| firefox::profile(&slices, &findings, &mut names));
-        let window = window(tracer, &mut names, source);
+        let window = window(tracer, &slices, &mut names, source);
         let open = Box::new(self.source);
         Seen { findings, source, timeline, profile, window, doubts, open }
     }

@@ -30,6 +30,8 @@ pub(crate) fn open() -> Result<(Rings, Layout)> {
     let switch = format("sched/sched_switch")?;
     let waking = format("sched/sched_waking")?;
     let futex = format("syscalls/sys_enter_futex")?;
+    let several = format("syscalls/sys_enter_futex_waitv").unwrap_or_default();
+    let of_several = |field| Field::find(&several, field).unwrap_or_default();
     let find = |format: &str, field: &str| {
         Field::find(format, field).with_context(|| format!("a tracepoint has no {field}"))
     };
@@ -42,6 +44,8 @@ pub(crate) fn open() -> Result<(Rings, Layout)> {
         futex_address: find(&futex, "uaddr")?,
         futex_op: find(&futex, "op")?,
         futex_value: find(&futex, "val")?,
+        several: of_several("waiters"),
+        several_count: of_several("nr_futexes"),
     };
     let cpus = online()?;
     let share = RING_BYTES / cpus.len().max(1);
@@ -72,7 +76,10 @@ fn specs(tracefs: &Tracefs) -> Result<Vec<Spec>> {
     // The kernel goes through a filter until it is decided: the most common operations come first.
     let waits = format!("op != 129 && op != 1 && (op == 393 || {})", is_wait("==", " || "));
     let others = format!("op == 129 || op == 1 || (op != 393 && {})", is_wait("!=", " && "));
-    Ok(vec![
+    let several = id("syscalls/sys_enter_futex_waitv").ok();
+    let several =
+        several.map(|id| spec(Point::FutexWaitv, id, raw | records::STACK, String::new()));
+    let all = vec![
         spec(Point::Tasks, None, 0, String::new()),
         // A thread that loses its processor has the state 0, or the bit above all others.
         spec(
@@ -97,5 +104,6 @@ fn specs(tracefs: &Tracefs) -> Result<Vec<Spec>> {
         spec(Point::FutexWait, futex, raw | records::STACK, waits),
         spec(Point::FutexWake, futex, raw, others),
         spec(Point::Clock, None, records::STACK, String::new()),
-    ])
+    ];
+    Ok(all.into_iter().chain(several).collect())
 }

@@ -11,8 +11,8 @@ use crate::sources::owner;
 use crate::sources::platform;
 use crate::sources::points::{IN_INTERRUPT, Layout, Point};
 use crate::sources::preload::Told;
-use crate::sources::quota::{Quotas, Stops};
-use crate::sources::records::{self, Record, Sample};
+use crate::sources::quota::Stops;
+use crate::sources::records::{self, Record, Sample, Stack};
 use std::collections::VecDeque;
 
 /// How often mutexes are asked for their holders, and how long a thread must have waited.
@@ -35,8 +35,8 @@ pub(crate) type Found = (u64, u32, What);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
     pub(crate) began: u64,
-    /// The instruction that made it.
-    pub(crate) place: u64,
+    /// The instruction that made it, and its first argument.
+    pub(crate) place: (u64, u64),
     pub(crate) lock: u64,
     pub(crate) site: Site,
     pub(crate) is_lock: bool,
@@ -49,7 +49,6 @@ pub(crate) struct Tracer {
     pub(crate) images: Images,
     pub(crate) kernel: Kernel,
     pub(crate) spins: Spins,
-    quotas: Quotas,
     pub(crate) layout: Layout,
     /// The last call of each thread that waits by a futex, if it has made no other one since.
     pub(crate) calls: HashMap<u32, Waiting>,
@@ -340,8 +339,7 @@ impl Tracer {
         let (at, thread) = (record.time, record.thread);
         let is_ours = self.threads.contains_key(&thread);
         // Switches and wake-ups concern other threads than the one that they interrupt.
-        let is_own =
-            matches!(point, Point::FutexWait | Point::FutexWake | Point::Clock | Point::Tasks);
+        let is_own = matches!(point, Point::Clock | Point::Tasks) || point.is_futex();
         if is_own && !is_ours {
             return;
         }
@@ -365,24 +363,21 @@ impl Tracer {
                 let woken = number(self.layout.woken_pid);
                 if self.threads.contains_key(&woken) {
                     let is_interrupt = sample.field(self.layout.flags) & IN_INTERRUPT != 0;
-                    let site = sample.stack.filter(|_| is_ours && !is_interrupt);
-                    let site =
-                        site.map(|stack| self.images.site(record.process, &stack, Op::Other));
-                    let by = (thread, site.unwrap_or(Site(0)));
+                    let stack = sample.stack.filter(|_| is_ours && !is_interrupt);
+                    let by = (thread, self.site_in(record.process, stack, Op::Other));
                     self.woken(at, woken, (!is_interrupt).then_some(by));
                 }
             }
             Point::FutexWait => self.futex_wait(record, &sample),
+            Point::FutexWaitv => self.futex_waitv(record, &sample),
             Point::FutexWake => self.futex_wake(record, &sample),
             Point::Clock => {
                 if let Some(stack) = sample.stack {
                     let is_told = self.told.tells_of_yields(thread);
                     let place = (record.process, stack.instruction);
                     let spins = self.spins.is_loop(&self.images, place, !is_told);
-                    let site = match spins {
-                        true => self.images.site(record.process, &stack, Op::Other),
-                        false => Site(0),
-                    };
+                    let site =
+                        self.site_in(record.process, sample.stack.filter(|_| spins), Op::Other);
                     self.event(at, thread, What::Sample { site, spins });
                 }
             }
@@ -393,6 +388,11 @@ impl Tracer {
                 self.event(at, thread, What::Slept(reason));
             }
         }
+    }
+
+    /// Returns the number of a stack that was told, if it was.
+    pub(crate) fn site_in(&mut self, process: u32, stack: Option<Stack<'_>>, op: Op) -> Site {
+        stack.map_or(Site(0), |stack| self.images.site(process, &stack, op))
     }
 
     /// Returns how a thread leaves its processor.
@@ -413,8 +413,7 @@ impl Tracer {
             true if why => {
                 let reason = self.kernel.chain(sample.kernel_chain());
                 self.kernel.learns(place, reason);
-                let site = sample.stack.map(|stack| self.images.site(process, &stack, Op::Other));
-                let site = site.unwrap_or(Site(0));
+                let site = self.site_in(process, sample.stack, Op::Other);
                 if self.slept_at.len() < MOST_PLACES {
                     self.slept_at.insert((thread, sample.place), site);
                 }
@@ -426,7 +425,7 @@ impl Tracer {
             }
             false
                 if why
-                    && self.quotas.has_one(at, process)
+                    && self.stops.has_quota(process)
                     && self.kernel.is_at_work(sample.kernel_chain()) =>
             {
                 State::Throttled

@@ -109,7 +109,7 @@ pub struct Facts {
     pub stopped_ns: u64,
     /// How many processors the group's quota is worth, if there is one.
     pub quota: Option<f64>,
-    /// How many processors there are.
+    /// How many processors the program's threads may use.
     pub processors: usize,
     /// Whether the system hides in which calls threads sleep.
     pub is_secret: bool,
@@ -149,7 +149,7 @@ pub(super) fn rows(report: &Report, names: &mut Names<'_>) -> Vec<Finding> {
         let finding = Finding {
             kind: named.kind,
             class: Class::Work,
-            what: named.what.unwrap_or_else(|| named.kind.name().to_owned()),
+            what: named.what,
             place: named.place,
             callers: named.callers,
             process: row.key.process,

@@ -2,7 +2,7 @@
 
 use super::finding::{self, Facts, Finding, Loop};
 use super::naming::Names;
-use super::verdict::{self, Verdict, share};
+use super::verdict::{Verdict, share};
 use crate::analysis::{Report, State, Times};
 use crate::names::Class;
 use crate::sources::tracer::Tracer;
@@ -60,8 +60,10 @@ impl Findings {
 
     #[must_use]
     pub fn judged(report: Report, rows: Vec<Finding>, loops: Vec<Loop>, facts: Facts) -> Self {
-        let verdict = Verdict::new(&report, &rows, &loops, &facts);
-        Findings { report, verdict, rows, loops, stacks: Vec::new(), facts }
+        let verdict = Verdict::default();
+        let mut found = Findings { report, verdict, rows, loops, stacks: Vec::new(), facts };
+        found.verdict = found.judge();
+        found
     }
 
     /// Returns the places of a class, those of several processes together, the longest first.
@@ -70,28 +72,10 @@ impl Findings {
         Finding::together(self.rows.iter().filter(|one| one.class == class))
     }
 
-    /// Returns the place where most of a crowd is woken to find nothing to do.
+    /// Returns the share of all processor time that samples stand for.
     #[must_use]
-    pub fn crowd(&self) -> Option<&Finding> {
-        verdict::crowd(&self.rows)
-    }
-
-    /// Returns the place where threads sleep for a moment, again and again, for most of the time.
-    #[must_use]
-    pub fn polls(&self) -> Option<&Finding> {
-        verdict::polls(&self.rows)
-    }
-
-    /// The same, if they also spin there.
-    #[must_use]
-    pub fn backs_off(&self) -> Option<&Finding> {
-        verdict::backs_off(&self.rows, &self.loops)
-    }
-
-    /// Returns the share of all processor time in a loop, by samples.
-    #[must_use]
-    pub fn cpu_share(&self, one: &Loop) -> f64 {
-        let ns = one.samples.saturating_mul(self.report.sample_ns);
+    pub fn cpu_share(&self, samples: u64) -> f64 {
+        let ns = samples.saturating_mul(self.report.sample_ns);
         share(ns, self.report.time.of(State::Running)).min(1.0)
     }
 
@@ -102,19 +86,6 @@ impl Findings {
         let late = |one: &Finding| one.row.holder.of(State::Late);
         let known = locks.filter(|one| one.row.knows_free()).map(late).sum::<u64>();
         known * 2 > self.verdict.holder.of(State::Late)
-    }
-
-    /// Returns whether threads were not seen for most of their time.
-    #[must_use]
-    pub fn is_unseen(&self) -> bool {
-        self.report.time.of(State::Unknown) > self.report.time.total() / 2
-    }
-
-    /// Returns the place where most time was spent for what may be a lock, or work.
-    #[must_use]
-    pub fn open(&self) -> Option<&Finding> {
-        let rows = self.rows.iter().filter(|one| verdict::is_open(one, &self.facts));
-        rows.max_by_key(|one| one.row.waited_ns)
     }
 }
 

@@ -2,10 +2,12 @@
 
 mod finding;
 mod findings;
+mod judge;
 mod naming;
 mod verdict;
 
 pub use finding::{Facts, Finding, Loop};
 pub use findings::{Findings, Stack};
+pub use judge::NOTICEABLE;
 pub(crate) use naming::Names;
-pub use verdict::{Cure, NOTICEABLE, Verdict, share};
+pub use verdict::{Cure, Verdict, share};

@@ -14,14 +14,8 @@ pub(crate) struct Named {
     pub(crate) kind: Kind,
     pub(crate) place: String,
     pub(crate) callers: Vec<String>,
-    /// In more words than the kind has, if there are any.
-    pub(crate) what: Option<String>,
-}
-
-impl Named {
-    pub(crate) fn path(&self) -> String {
-        path(&self.place, &self.callers)
-    }
+    /// The kind, in more words where there are any.
+    pub(crate) what: String,
 }
 
 /// Returns a place with its callers.
@@ -55,7 +49,13 @@ impl<'a> Names<'a> {
             Some((Kind::Futex, _)) | None => frames.and_then(|frames| frames.kind),
             Some((kind, _)) => Some(kind),
         };
-        let kind = stacks::kind_of(told, &stack, op);
+        let is_in_handler = frames.is_some_and(|frames| self.tracer.images.is_in_handler(frames));
+        let kind = match stacks::kind_of(told, &stack, op) {
+            Kind::Signal | Kind::Semaphore | Kind::Condvar | Kind::Futex if is_in_handler => {
+                Kind::Stop
+            }
+            kind => kind,
+        };
         let what = match (kind, why) {
             (Kind::Libc, _) => {
                 stacks::libcs(&stack).map(|name| format!("{}, in {name}", kind.name()))
@@ -63,10 +63,17 @@ impl<'a> Names<'a> {
             (_, Some((known, words))) if known == kind => Some(words.to_owned()),
             _ => None,
         };
+        let what = what.unwrap_or_else(|| kind.name().to_owned());
         let (place, callers) = stacks::place(&stack);
         let named = Named { kind, place, callers, what };
         self.known.insert((site, reason), named.clone());
         named
+    }
+
+    /// Says what a thread sleeps for, and where.
+    pub(crate) fn slept_in(&mut self, site: Site, reason: Option<Reason>) -> String {
+        let Named { what, place, .. } = self.of(site, reason);
+        format!("{what} at {place}")
     }
 
     /// Returns what a row's thread sleeps for.
@@ -79,7 +86,10 @@ impl<'a> Names<'a> {
         let who = self.thread(thread);
         match site.0 {
             0 => who,
-            _ => format!("{}, {who}", self.of(site, None).path()),
+            _ => {
+                let Named { place, callers, .. } = self.of(site, None);
+                format!("{}, {who}", path(&place, &callers))
+            }
         }
     }
 

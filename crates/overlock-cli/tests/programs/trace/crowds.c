@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Many threads wait at one place, in a function of a known name. What else they do there says whether they wait for
+// work, for a token, or for each other. Each line of the table below is a program of its own.
+#include "truth.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+enum { THREADS = 6, ROUNDS = 100 };
+#define MS 1000000L
+#define PLACE static __attribute__((noinline)) void
+
+static pthread_cond_t condition = PTHREAD_COND_INITIALIZER, more = PTHREAD_COND_INITIALIZER;
+static int ends[2], files;
+static volatile long sink;
+
+static void fails(int is_wrong) { if (is_wrong) { perror("crowds"); exit(3); } }
+
+// Tokens in a pipe, as of make's job server, which threads sleep with.
+PLACE at_token(void) { char token; fails(read(ends[0], &token, 1) != 1); }
+PLACE gives(void) { fails(write(ends[1], "", 1) != 1); }
+static void opens_tokens(void) { fails(pipe(ends)); gives(); gives(); }
+static void *jobs(void *unused) {
+    for (int i = 0; i < ROUNDS / 2; i++) { at_token(); nap(3 * MS); gives(); }
+    return unused;
+}
+
+// Work through a pipe, which one thread gives to all others.
+PLACE at_work(void) { char work; fails(read(ends[0], &work, 1) != 1); }
+static void opens_work(void) { fails(pipe(ends)); }
+static void *works(void *unused) {
+    for (int i = 0; i < ROUNDS / 2; i++) { at_work(); burn(MS / 10); }
+    return unused;
+}
+static void gives_work(void) { for (int i = 0; i < ROUNDS / 2 * THREADS; i++) { nap(MS); gives(); } }
+
+// A collector stops all others, which compute, by a signal.
+static sem_t stopped, goes_on;
+static pthread_t threads[THREADS];
+static sigset_t only_goes_on;
+static int is_by_semaphore;
+PLACE at_stop(void) {
+    if (is_by_semaphore) sem_wait(&goes_on);
+    else sigsuspend(&only_goes_on);
+}
+static void stops(int unused) {
+    int error = errno;
+    (void)unused;
+    sem_post(&stopped);
+    at_stop();
+    sem_post(&stopped);
+    errno = error;
+}
+static void nothing_to_do(int signal) { (void)signal; }
+static void opens_stops(void) {
+    struct sigaction action = {.sa_handler = stops, .sa_flags = SA_RESTART};
+    sigfillset(&action.sa_mask);
+    fails(sigaction(SIGUSR1, &action, NULL));
+    action.sa_handler = nothing_to_do;
+    fails(sigaction(SIGUSR2, &action, NULL));
+    sigfillset(&only_goes_on);
+    sigdelset(&only_goes_on, SIGUSR2);
+    sem_init(&stopped, 0, 0);
+    sem_init(&goes_on, 0, 0);
+}
+static void opens_stops_by_semaphore(void) { opens_stops(); is_by_semaphore = 1; }
+static void *computes(void *unused) { while (!is_over) sink++; return unused; }
+PLACE collects(void) { nap(20 * MS); }
+static void stops_the_world(void) {
+    for (int i = 0; i < ROUNDS / 5; i++) {
+        nap(20 * MS);
+        for (int one = 0; one < THREADS; one++) pthread_kill(threads[one], SIGUSR1);
+        for (int one = 0; one < THREADS; one++) sem_wait(&stopped);
+        collects();
+        for (int one = 0; one < THREADS; one++)
+            if (is_by_semaphore) sem_post(&goes_on);
+            else pthread_kill(threads[one], SIGUSR2);
+        for (int one = 0; one < THREADS; one++) sem_wait(&stopped);
+    }
+    is_over = 1;
+}
+
+// Commits: one of the threads syncs the log for all, and the others wait.
+static long asked_for, synced;
+static int is_syncing;
+static void syncs(void) { nap(2 * MS); }
+PLACE at_commit(void) {
+    pthread_mutex_lock(&lock);
+    long mine = ++asked_for;
+    while (synced < mine) {
+        if (is_syncing) { pthread_cond_wait(&condition, &lock); continue; }
+        is_syncing = 1;
+        long until = asked_for;
+        pthread_mutex_unlock(&lock);
+        syncs();
+        pthread_mutex_lock(&lock);
+        is_syncing = 0;
+        synced = until;
+        pthread_cond_broadcast(&condition);
+    }
+    pthread_mutex_unlock(&lock);
+}
+static void *commits(void *unused) { for (int i = 0; i < ROUNDS * 4; i++) at_commit(); return unused; }
+
+// The same with a thread of its own that syncs.
+PLACE at_commit_of_other(void) {
+    pthread_mutex_lock(&lock);
+    long mine = ++asked_for;
+    pthread_cond_signal(&more);
+    while (synced < mine) pthread_cond_wait(&condition, &lock);
+    pthread_mutex_unlock(&lock);
+}
+static void *commits_by_other(void *unused) {
+    for (int i = 0; i < ROUNDS * 4; i++) at_commit_of_other();
+    return unused;
+}
+static void syncs_for_all(void) {
+    pthread_mutex_lock(&lock);
+    while (synced < ROUNDS * 4 * THREADS) {
+        while (synced == asked_for) pthread_cond_wait(&more, &lock);
+        long until = asked_for;
+        pthread_mutex_unlock(&lock);
+        syncs();
+        pthread_mutex_lock(&lock);
+        synced = until;
+        pthread_cond_broadcast(&condition);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+// A crowd that is woken for each task, which takes a while, or next to nothing.
+static int tasks, left = ROUNDS * 20, task_ns = MS / 5;
+PLACE at_task(void) {
+    pthread_mutex_lock(&lock);
+    while (!tasks && left) pthread_cond_wait(&condition, &lock);
+    if (tasks) { tasks--; left--; }
+    pthread_mutex_unlock(&lock);
+    burn(task_ns);
+}
+static void *does_tasks(void *unused) { while (left) at_task(); return unused; }
+static void gives_tasks(void) {
+    while (left) {
+        nap(MS / 4);
+        pthread_mutex_lock(&lock);
+        if (tasks < left) tasks++;
+        pthread_cond_broadcast(&condition);
+        pthread_mutex_unlock(&lock);
+    }
+    pthread_cond_broadcast(&condition);
+}
+static void makes_tasks_short(void) { task_ns = 0; }
+
+// A pool whose idle threads wait for one condition, and are woken one by one.
+PLACE at_idle(void) {
+    static char bytes[1 << 16];
+    pthread_mutex_lock(&lock);
+    while (!tasks && left) pthread_cond_wait(&condition, &lock);
+    if (tasks) { tasks--; left--; }
+    if (!left) pthread_cond_broadcast(&condition);
+    pthread_mutex_unlock(&lock);
+    fails(pread(files, bytes, sizeof bytes, 0) < 0);
+}
+static void opens_file(void) { files = open("/proc/self/exe", O_RDONLY); fails(files < 0); }
+static void *idles(void *unused) { while (left) at_idle(); return unused; }
+static void submits(void) {
+    for (int i = 0; i < ROUNDS * 20; i++) {
+        nap(MS / 4);
+        pthread_mutex_lock(&lock);
+        tasks++;
+        pthread_cond_signal(&condition);
+        pthread_mutex_unlock(&lock);
+    }
+}
+
+// All threads wait for connections to one socket, each in a set of its own, and one of them has each connection.
+static int listens;
+static struct sockaddr_in here = {.sin_family = AF_INET};
+PLACE at_connection(int set) {
+    struct epoll_event event;
+    fails(epoll_wait(set, &event, 1, 100) < 0);
+    int one = accept4(listens, NULL, NULL, SOCK_NONBLOCK);
+    if (one >= 0) { burn(MS / 5); close(one); }
+}
+static void opens_listener(void) {
+    socklen_t length = sizeof here;
+    here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    listens = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    fails(bind(listens, (struct sockaddr *)&here, length) || listen(listens, 64));
+    fails(getsockname(listens, (struct sockaddr *)&here, &length));
+}
+static void *serves(void *unused) {
+    struct epoll_event event = {.events = EPOLLIN};
+    int set = epoll_create1(0);
+    fails(epoll_ctl(set, EPOLL_CTL_ADD, listens, &event));
+    while (!is_over) at_connection(set);
+    return unused;
+}
+static void connects(void) {
+    for (int i = 0; i < ROUNDS * 10; i++) {
+        int one = socket(AF_INET, SOCK_STREAM, 0);
+        fails(connect(one, (struct sockaddr *)&here, sizeof here));
+        close(one);
+        nap(MS);
+    }
+    is_over = 1;
+}
+
+// A lock by the system call that waits for one of several words, whose holder sleeps.
+static atomic_int taken, alert;
+PLACE at_one_of_two(void) {
+    struct futex_waitv words[] = {
+        {.val = 0, .uaddr = (uintptr_t)&alert, .flags = FUTEX_32 | FUTEX_PRIVATE_FLAG},
+        {.val = 2, .uaddr = (uintptr_t)&taken, .flags = FUTEX_32 | FUTEX_PRIVATE_FLAG},
+    };
+    while (atomic_exchange(&taken, 2)) syscall(SYS_futex_waitv, words, 2, 0, NULL, 0);
+}
+static void *takes_one_of_two(void *unused) {
+    for (int i = 0; i < ROUNDS; i++) {
+        at_one_of_two();
+        nap(2 * MS);
+        atomic_store(&taken, 0);
+        syscall(SYS_futex, &taken, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, NULL, NULL, 0);
+    }
+    return unused;
+}
+
+// More threads than the one processor that they may use.
+static void keeps_to_one(void) { pin(0); }
+static void *burns(void *unused) { burn(ROUNDS * 2 * MS); return unused; }
+
+static void nothing(void) {}
+static const struct crowd {
+    const char *name;
+    void (*opens)(void);
+    void *(*threads)(void *);
+    void (*meanwhile)(void);
+} all[] = {
+    {"tokens", opens_tokens, jobs, nothing},
+    {"work", opens_work, works, gives_work},
+    {"stops", opens_stops, computes, stops_the_world},
+    {"semaphore", opens_stops_by_semaphore, computes, stops_the_world},
+    {"commits", nothing, commits, nothing},
+    {"writer", nothing, commits_by_other, syncs_for_all},
+    {"herd", nothing, does_tasks, gives_tasks},
+    {"short", makes_tasks_short, does_tasks, gives_tasks},
+    {"pool", opens_file, idles, submits},
+    {"epoll", opens_listener, serves, connects},
+    {"waitv", nothing, takes_one_of_two, nothing},
+    {"pinned", keeps_to_one, burns, nothing},
+};
+
+int main(int count, char **names) {
+    const struct crowd *one = NULL;
+    for (const struct crowd *at = all; at < all + sizeof all / sizeof *all; at++)
+        if (count > 1 && strcmp(names[1], at->name) == 0) one = at;
+    if (one == NULL) return 2;
+    one->opens();
+    for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, one->threads, NULL);
+    one->meanwhile();
+    for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+}
