@@ -19,10 +19,14 @@ use anyhow::{Context, Result, ensure};
 use crate::debian::clear;
 use crate::{root, target};
 
+mod notices;
 mod package;
 mod trial;
 
 pub(crate) use trial::{check as check_in_roots, check_installed};
+
+/// The licences, those of the crates that are linked among them.
+const NOTICES: &str = "LICENSES";
 
 const LIBRARY: &str = "liboverlock_preload.so";
 
@@ -88,6 +92,8 @@ impl Layout {
             let to = self.prefix.join("share/doc/overlock").join(name);
             copy(&root().join(from), &to, 0o644)?;
         }
+        let notices = self.prefix.join("share/doc/overlock").join(NOTICES);
+        write(&notices, notices::notices()?.as_bytes())?;
         self.experiments()
     }
 

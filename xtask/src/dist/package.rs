@@ -26,7 +26,8 @@ pub(super) fn package(built: &Path, out: &Path) -> Result<PathBuf> {
         .install(built)?;
     // Debian requires one file of licences.
     let documents = usr.join("share/doc/overlock");
-    fs::rename(documents.join("LICENSE-MIT"), documents.join("copyright"))?;
+    fs::rename(documents.join(super::NOTICES), documents.join("copyright"))?;
+    fs::remove_file(documents.join("LICENSE-MIT"))?;
     let completions = usr.join("share/zsh");
     fs::rename(completions.join("site-functions"), completions.join("vendor-completions"))?;
 
