@@ -184,6 +184,8 @@ impl Rings {
         let Some(drain) = self.drain.take() else { return until };
         let is_end = until == u64::MAX;
         if is_end {
+            // Or the records of a busy machine would never end.
+            self.all().for_each(|event| platform::turn(event, false));
             drain.collect();
         }
         loop {
@@ -361,5 +363,11 @@ mod tests {
         rings.read(&mut tracer, u64::MAX);
         assert_eq!(tracer.lost, 0);
         assert!(tracer.switches >= ROUNDS, "{} of {ROUNDS}", tracer.switches);
+        // Nothing is recorded after the end.
+        for _ in 0..100 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let drain = rings.drain.expect("it is kept");
+        assert!(std::iter::from_fn(|| drain.take()).all(|round| round.bytes.is_empty()));
     }
 }
