@@ -7,7 +7,7 @@ use overlock_bench::published::beside;
 use overlock_bench::vcpus::{MoreLocks, UseLock};
 use overlock_bench::{HostScheduler, Job, Verbs, World, point_of, workload};
 use overlock_results::row::Agreement::{No, Yes};
-use overlock_results::{Published, Run};
+use overlock_results::{PublishedFigure, Run};
 use overlock_sim::hosts::{HostProfile, More, Simulator};
 use overlock_vcpu::host::sched::yield_to::by_name;
 use std::sync::atomic::AtomicBool;
@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 fn verdicts(
     name: &str,
     seconds: f64,
-    wanted: impl Fn(&Published) -> bool,
+    wanted: impl Fn(&PublishedFigure) -> bool,
     more: More,
     change: impl FnOnce(&mut HostProfile),
 ) -> Vec<[overlock_results::row::Agreement; 2]> {
@@ -72,7 +72,7 @@ fn the_gain_of_skipping_spinners_ends_with_a_policy_that_skips_none() {
         ..MORE
     };
     let gain = |more| {
-        let wanted = |one: &Published| one.cpus == 32 && one.value.is_some();
+        let wanted = |one: &PublishedFigure| one.cpus == 32 && one.value.is_some();
         verdicts("s2-ebizzy", 0.01, wanted, more, |_| ())
     };
     assert_eq!(gain(MORE)[0][0], Yes);
@@ -99,7 +99,7 @@ fn the_throughput_of_a_lock_that_steals_ends_with_one_in_strict_order() {
         ..MORE
     };
     let rate = |more| {
-        let wanted = |one: &Published| one.figure == "ops_per_s" && one.cpus == 54;
+        let wanted = |one: &PublishedFigure| one.figure == "ops_per_s" && one.cpus == 54;
         verdicts("s4-micro", 0.01, wanted, more, |_| ())
     };
     assert_eq!(rate(MORE)[0][1], Yes);

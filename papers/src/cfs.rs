@@ -26,8 +26,8 @@
 
 use overlock_sim::hosts::OtherScheduler;
 use overlock_vcpu::host::sched::yield_to::{
-    Candidate, Cause, Chosen, Decision, Missed, Notice, Outcome, Policy, Skipped, Tally, Trace,
-    Verdict, View,
+    Candidate, Cause, Chosen, Decision, Missed, Notice, Outcome, Policy, Ruling, Skipped, Tally,
+    Trace, View,
 };
 use overlock_vcpu::host::sched::{Action, Event, Spin, Standing, Usage};
 use overlock_vcpu::host::{Nanos, Pcpu, Vcpu};
@@ -375,7 +375,7 @@ impl Cfs {
             let seen = self.candidates(spinner, Some((&decision.trace, failed)));
             let view = View::new(now, pcpus, &seen);
             match self.policy.on_spin(spin, &view, &mut decision.trace) {
-                Verdict::To(Vcpu(to), why) => {
+                Ruling::To(Vcpu(to), why) => {
                     let theirs = self.tasks[to as usize].home;
                     let is_alone = |pcpu: u32| self.queues[pcpu as usize].waiting.is_empty();
                     let is_cheap = !self.is_2012 && is_alone(pcpu) && is_alone(theirs);
@@ -394,11 +394,11 @@ impl Cfs {
                     }
                     *tries -= 1;
                 }
-                Verdict::Plain(why) => match self.first(pcpu) {
+                Ruling::Plain(why) => match self.first(pcpu) {
                     Some(to) => break Outcome::Plain { to: Vcpu(to), why },
                     None => break Outcome::Stayed { why: Missed::NobodyWaits },
                 },
-                Verdict::Stay(why) => break Outcome::Stayed { why },
+                Ruling::Stay(why) => break Outcome::Stayed { why },
             }
         };
         self.tally.count(decision);

@@ -1,7 +1,7 @@
 //! Do simulations with the documents' locks and schedulers run, and repeat to the last digit?
 
 use overlock_bench::workload::Profile;
-use overlock_bench::{Config, HostScheduler, Program, Vcpu};
+use overlock_bench::{HostScheduler, Program, RunConfig, ThisVcpu};
 use overlock_papers::MORE;
 use overlock_results::Run;
 use overlock_results::locks::PUBLISHED;
@@ -13,20 +13,20 @@ fn setup(host: &str, seed: u64) -> Setup {
     Setup { host: HostProfile::named(host).unwrap(), seed, more: MORE }
 }
 
-fn run(setup: &Setup, config: &Config, workload: &str, lock: &str) -> (Run, Counts) {
+fn run(setup: &Setup, config: &RunConfig, workload: &str, lock: &str) -> (Run, Counts) {
     setup.run(config, &Profile::named(workload).unwrap(), lock).unwrap()
 }
 
 /// A run of `ms` milliseconds of virtual time, on `vcpus` vCPUs and `pcpus` pCPUs.
-fn millis(ms: u64, vcpus: u32, pcpus: u32) -> Config<'static> {
-    Config { duration: Duration::from_millis(ms), ..Config::new(vcpus, pcpus) }
+fn millis(ms: u64, vcpus: u32, pcpus: u32) -> RunConfig<'static> {
+    RunConfig { duration: Duration::from_millis(ms), ..RunConfig::new(vcpus, pcpus) }
 }
 
 /// A program that is a function.
 struct Odd<F>(F);
 
-impl<F: Fn(Vcpu<Simulated>) + Sync> Program<Simulated> for Odd<F> {
-    fn run(&self, vcpu: Vcpu<Simulated>) {
+impl<F: Fn(ThisVcpu<Simulated>) + Sync> Program<Simulated> for Odd<F> {
+    fn run(&self, vcpu: ThisVcpu<Simulated>) {
         (self.0)(vcpu);
     }
 }
@@ -39,7 +39,7 @@ fn every_published_lock_runs_and_repeats_by_its_seed() {
         {
             let window = Duration::from_micros(20);
             let config =
-                Config { policy: "pv-hint", pause_window: window, scheduler, ..millis(3, 5, 2) };
+                RunConfig { policy: "pv-hint", pause_window: window, scheduler, ..millis(3, 5, 2) };
             let text = |seed| {
                 let (record, _) = run(&setup("dev-kvm", seed), &config, "micro", lock);
                 assert!(record.ops_per_s > 0.0, "{lock}: {record:?}");
@@ -56,7 +56,7 @@ fn every_published_lock_runs_and_repeats_by_its_seed() {
 /// the guest and back to make up for, this run would not end.
 #[test]
 fn vcpus_that_are_evicted_on_their_way_into_the_guest_have_no_more_work_than_before() {
-    let config = Config {
+    let config = RunConfig {
         guest_vcpus: 32,
         scheduler: HostScheduler::Linux35,
         pause_window: Duration::from_nanos(1_800),
@@ -74,7 +74,7 @@ fn a_vcpu_that_is_preempted_on_its_way_into_the_guest_has_no_more_work_than_befo
     let mut setup = setup("e5-2699v3", 1);
     setup.host.costs.switch.ns = 100_000;
     let ended_ms = AtomicU64::new(0);
-    let body = |vcpu: Vcpu<Simulated>| {
+    let body = |vcpu: ThisVcpu<Simulated>| {
         if vcpu.number() == 1 {
             (0..500).for_each(|turn| vcpu.yield_to(Some(turn % 2 * 2)));
         } else {
@@ -86,7 +86,7 @@ fn a_vcpu_that_is_preempted_on_its_way_into_the_guest_has_no_more_work_than_befo
             ended_ms.fetch_max(vcpu.now_ns() / 1_000_000, Relaxed);
         }
     };
-    let config = Config { scheduler: HostScheduler::Linux35, ..millis(5, 3, 2) };
+    let config = RunConfig { scheduler: HostScheduler::Linux35, ..millis(5, 3, 2) };
     let (outcome, _) = setup.run_program(&config, &Odd(body)).expect("a run");
     let preempted: u64 = outcome.vcpus.iter().map(|vcpu| vcpu.preemptions).sum();
     let ended_ms = ended_ms.into_inner();

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Config;
+use crate::RunConfig;
 use crate::experiment::Host;
 use crate::experiment::host::is_default;
 use crate::workload::Profile;
 use overlock_results::locks::{Build, LOCKS, Lock};
-use overlock_results::units::{Nanos, three};
+use overlock_results::units::{DurationArg, three};
 use overlock_results::{Error, Lengths, NO_POLICY, PmTimerRule, Task};
 
 /// What threads can do beyond the lengths of a [`Profile`].
@@ -134,9 +134,9 @@ impl Job {
     }
 
     /// The same as an engine of vCPUs wants it. `lock` is [`Job::lock`], resolved.
-    pub fn config<'run>(&'run self, lock: &Lock, cancel: &'run AtomicBool) -> Config<'run> {
+    pub fn config<'run>(&'run self, lock: &Lock, cancel: &'run AtomicBool) -> RunConfig<'run> {
         let span = Duration::from_nanos;
-        Config {
+        RunConfig {
             duration: Duration::from_secs_f64(self.host.seconds),
             guest_vcpus: self.host.guest_vcpus,
             scheduler: self.host.scheduler,
@@ -152,7 +152,7 @@ impl Job {
             slow_wake: span(self.host.slow_wake_ns),
             timeline: Some(span(self.timeline_ns)).filter(|length| !length.is_zero()),
             cancel: Some(cancel),
-            ..Config::new(self.cpus, self.host.pcpus)
+            ..RunConfig::new(self.cpus, self.host.pcpus)
         }
     }
 
@@ -162,7 +162,7 @@ impl Job {
         let contention = self.contention.map(|share| three(100.0 * share));
         let contention = contention.map_or_else(String::new, |c| format!(" (contention {c} %)"));
         let beside = overlock_results::row::beside(Some(self.shape.beside).filter(|of| *of > 0));
-        let [cs, ncs] = [*section_ns, *think_ns].map(Nanos);
+        let [cs, ncs] = [*section_ns, *think_ns].map(DurationArg);
         format!("{name}, cs {cs}, ncs {ncs}{contention}{beside}")
     }
 }

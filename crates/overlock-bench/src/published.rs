@@ -6,7 +6,7 @@ use crate::World;
 use crate::experiment::Experiment;
 use overlock_results::row::{Agreement, Beside, Point};
 use overlock_results::stats::{Interval, median};
-use overlock_results::{Over, Published};
+use overlock_results::{Over, PublishedFigure};
 use overlock_results::{PmTimerRule, Run};
 
 /// Differences below this count as none, unless the published figure varied by more.
@@ -45,7 +45,7 @@ fn figure(name: &str, point: &Point) -> Vec<f64> {
 }
 
 fn find<'a>(
-    one: &Published,
+    one: &PublishedFigure,
     over: &Over,
     experiment: &Experiment,
     points: &'a [Point],
@@ -79,7 +79,7 @@ struct Found<'a> {
 /// Finds our figure, with `lock` in the place of the published one if it is given. There is none if
 /// its points were not measured, or if the base was zero in every round.
 fn found<'a>(
-    one: &Published,
+    one: &PublishedFigure,
     lock: Option<&String>,
     (experiment, world, points): (&Experiment, &dyn World, &'a [Point]),
 ) -> Option<Found<'a>> {
@@ -161,7 +161,7 @@ fn doubt(judged: &mut Beside, rounds: usize) {
 fn judged(
     experiment: &Experiment,
     world: &str,
-    published: &Published,
+    published: &PublishedFigure,
     Found { own, rounds, absolute }: &Found<'_>,
 ) -> Option<Beside> {
     let ours = Interval::of(rounds)?;
@@ -193,7 +193,7 @@ fn judged(
 }
 
 /// Whether a figure of ours has the direction and the size of the published one.
-fn verdict(published: &Published, ours: f64) -> [Agreement; 2] {
+fn verdict(published: &PublishedFigure, ours: f64) -> [Agreement; 2] {
     let Some(theirs) = published.ratio().map(|theirs| effect(published, theirs)) else {
         return [Agreement::Open; 2];
     };
@@ -210,7 +210,7 @@ fn verdict(published: &Published, ours: f64) -> [Agreement; 2] {
 
 /// Returns the effect that a figure shows: its distance from the value without any effect. For
 /// ratios, that is a gain or a loss.
-fn effect(published: &Published, value: f64) -> f64 {
+fn effect(published: &PublishedFigure, value: f64) -> f64 {
     value - if published.over.is_some() { 1.0 } else { neutral(&published.figure) }
 }
 
@@ -235,12 +235,12 @@ mod tests {
         Experiment::parse("mine", text).unwrap()
     }
 
-    fn of(published: &Published, ours: f64) -> Beside {
+    fn of(published: &PublishedFigure, ours: f64) -> Beside {
         let found = Found { own: &Point::default(), rounds: vec![ours], absolute: ours };
         judged(&mine(), "sim", published, &found).unwrap()
     }
 
-    fn published(value: f64, base: f64, less: bool) -> Published {
+    fn published(value: f64, base: f64, less: bool) -> PublishedFigure {
         let less = if less { "true" } else { "false" };
         let text = format!(
             "about = ''\nsource = ''\nworkload = 'micro'\n[factors]\nlocks = ['ticket', 'queued']\n\
@@ -294,8 +294,12 @@ mod tests {
             ("unfair_share", 0.03, 0.35, No),
         ] {
             let figure = figure.to_owned();
-            let alone =
-                Published { figure, over: None, value: Some(value), ..published(1.0, 1.0, false) };
+            let alone = PublishedFigure {
+                figure,
+                over: None,
+                value: Some(value),
+                ..published(1.0, 1.0, false)
+            };
             let judged = of(&alone, ours);
             assert_eq!((judged.direction, judged.size), (Open, size), "{judged:?}");
         }
@@ -326,7 +330,7 @@ mod tests {
 
     #[test]
     fn unpublished_figures_are_open_and_unknown_ones_are_none() {
-        let open = Published { value: None, ..published(1.0, 1.0, false) };
+        let open = PublishedFigure { value: None, ..published(1.0, 1.0, false) };
         let judged = of(&open, 2.0);
         assert_eq!((judged.direction, judged.size), (Agreement::Open, Agreement::Open));
     }

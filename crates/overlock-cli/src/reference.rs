@@ -96,6 +96,7 @@ mod tests {
             let (_, after) = after.split_once("<!-- end -->").expect("the end of a table");
             made +=
                 &format!("{before}<!-- columns: {section} -->\n| column | meaning |\n|---|---|\n");
+            made += &columns::explained(section);
             let all = COLUMNS.iter().filter(|of| columns::section(of) == section);
             // The ends of intervals are explained together.
             for column in all.filter(|of| of.heading() == of.name) {
@@ -115,7 +116,7 @@ mod tests {
             let path = concat!(env!("CARGO_MANIFEST_DIR"), "/reference.md");
             return std::fs::write(path, made).expect("the page is writable");
         }
-        for section in ["all", "threads", "vcpus", "kernels"] {
+        for section in ["all", "threads", "summary", "vcpus", "kernels"] {
             assert!(PAGE.contains(&format!("<!-- columns: {section} -->")), "{section}");
         }
         assert!(made == PAGE, "a column has changed: run `cargo xtask reference`");

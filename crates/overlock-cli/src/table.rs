@@ -15,9 +15,12 @@ impl Table {
         Table { rows: vec![header.iter().map(ToString::to_string).collect()] }
     }
 
-    /// Makes a table of headings with a bar between each two.
-    pub(crate) fn headed(header: &str) -> Self {
-        Table::new(&header.split('|').collect::<Vec<_>>())
+    /// The table of rows of one kind, by the list of their fields.
+    pub(crate) fn of(kind: &str, rows: &[serde_json::Value]) -> Self {
+        let (header, rows) = overlock_results::columns::terminal(kind, rows);
+        let mut table = Self::new(&header);
+        rows.into_iter().for_each(|row| table.row(row));
+        table
     }
 
     pub(crate) fn row(&mut self, cells: Vec<String>) {
@@ -87,7 +90,7 @@ mod tests {
     use super::*;
 
     fn table() -> Table {
-        let mut table = Table::headed("lock|ops/s|worst");
+        let mut table = Table::new(&["lock", "ops/s", "worst"]);
         table.row(vec!["std".into(), "1.00 M".into(), "0.5".into()]);
         table.row(vec!["pthread-µ".into(), "3".into()]);
         table

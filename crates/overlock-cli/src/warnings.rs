@@ -4,7 +4,7 @@ use crate::output;
 use crate::stats::STEAL_LIMIT;
 use overlock_results::Takers;
 use overlock_results::row::{Machine, Point};
-use overlock_results::units::Nanos;
+use overlock_results::units::DurationArg;
 
 /// Runs of the same thing that differ by more than this are reported as doubtful.
 const SPREAD_LIMIT: f64 = 0.25;
@@ -69,7 +69,7 @@ impl Warning {
 pub(crate) fn of_points(points: &[Point]) -> Vec<Warning> {
     let place = |point: &Point| {
         let (cpus, cs, ncs) = (point.cpus.unwrap_or(0), point.cs_ns, point.ncs_ns);
-        let [cs, ncs] = [cs, ncs].map(|ns| Nanos(ns.unwrap_or(0)));
+        let [cs, ncs] = [cs, ncs].map(|ns| DurationArg(ns.unwrap_or(0)));
         format!("{} with {cpus}, cs {cs}, ncs {ncs}", point.lock)
     };
     let mut warnings = Vec::from_iter(Warning::steal(points, place));

@@ -20,7 +20,7 @@ pub mod units;
 pub use accounts::Accounts;
 pub use error::Error;
 pub use factors::{Lengths, NO_POLICY, PmTimerRule};
-pub use published::{Agreement, Basis, Over, Published};
+pub use published::{Agreement, Basis, Over, PublishedFigure};
 pub use rng::{Rng, seed_of};
 pub use run::{Losses, Name, Run, Sched, Spent, WaitNs};
 pub use takers::Takers;

@@ -9,7 +9,6 @@
 //! the page does not show it. Records can come from anywhere, so all text goes through `maud`,
 //! which escapes it. The document `docs/report.md` has the rules.
 
-mod fields;
 mod figure;
 mod group;
 mod label;
@@ -31,30 +30,9 @@ mod whole;
 mod words;
 
 pub use picture::Drawing;
-pub use read::{Recording, Results};
+pub use read::{Recording, Results, files, rows};
 
-use crate::row::Row;
-use std::path::PathBuf;
-
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// As two runs, a file would seem to agree with itself.
-    #[error("{} is named twice; a run can't be compared with itself", .0.display())]
-    Twice(PathBuf),
-    /// The results have no such chart.
-    #[error("{}", .0.missing())]
-    NoChart(Drawing),
-}
-
-/// Reads all files; `-` is standard input. What can't be read is in the complaints of the results.
-pub fn files(paths: &[PathBuf]) -> Result<Results, Error> {
-    read::files(paths).map_err(Error::Twice)
-}
-
-/// Reads the rows of all files; `-` is standard input. Also returns complaints about what is none.
-pub fn rows(paths: &[PathBuf]) -> Result<(Vec<Row>, Vec<String>), Error> {
-    read::rows(paths).map_err(Error::Twice)
-}
+use crate::Error;
 
 pub fn page(results: &Results, title: Option<&str>) -> String {
     whole::page(results, &group::sections(&results.runs), title).into_string()
@@ -63,5 +41,5 @@ pub fn page(results: &Results, title: Option<&str>) -> String {
 /// Draws the first chart of this kind that the results have, as an SVG picture.
 pub fn picture(kind: Drawing, results: &Results) -> Result<String, Error> {
     let sections = group::sections(&results.runs);
-    picture::picture(kind, results, &sections).ok_or(Error::NoChart(kind))
+    picture::picture(kind, results, &sections).ok_or_else(|| Error(kind.missing().into()))
 }

@@ -36,7 +36,7 @@ impl Basis {
 /// A published figure, or one that is to be compared with a published one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Published {
+pub struct PublishedFigure {
     /// The lock, by our name.
     pub lock: String,
     /// The yield policy, by our name.
@@ -102,7 +102,7 @@ pub struct Over {
     pub value: Option<f64>,
 }
 
-impl Published {
+impl PublishedFigure {
     /// The published figure divided by its base: above 1 is better.
     pub fn ratio(&self) -> Option<f64> {
         let value = self.value?;

@@ -18,7 +18,7 @@ pub use program::{Choice, LIBC, NONE, PROCESS, Programs, SampleRow, StartUp};
 pub use relate::{geomeans, relate};
 
 pub use crate::published::Agreement;
-use crate::published::Published;
+use crate::published::PublishedFigure;
 use crate::stats::Interval;
 
 /// One line of a file of results.
@@ -179,7 +179,7 @@ pub enum Side {
 /// The outcome of a bound. It is missed only if the whole interval lies on the wrong side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum Judgement {
     /// The median is on the right side.
     Met,
     /// The median is not, but a part of the interval is: more rounds can tell.
@@ -198,7 +198,7 @@ pub struct Check {
     /// The limit and the value; absent where a check is fine or not.
     #[serde(flatten)]
     pub limited: Option<Limited>,
-    pub verdict: Verdict,
+    pub verdict: Judgement,
     /// What else is worth knowing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
@@ -219,7 +219,7 @@ impl Check {
             lock: None,
             place: place.to_owned(),
             limited: None,
-            verdict: if fine { Verdict::Met } else { Verdict::Missed },
+            verdict: if fine { Judgement::Met } else { Judgement::Missed },
             note: Some(found.to_owned()).filter(|found| !found.is_empty()),
         }
     }
@@ -232,7 +232,7 @@ pub struct Beside {
     pub ours_cpus: u32,
     pub ours_pcpus: u32,
     #[serde(flatten)]
-    pub published: Published,
+    pub published: PublishedFigure,
     /// The published figure in the form of ours: over its base, if it has one; more is better.
     pub published_ratio: Option<f64>,
     /// The effect that it shows: its distance from the value without any.

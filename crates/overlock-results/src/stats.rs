@@ -3,7 +3,7 @@
 mod histogram;
 mod median;
 
-pub use histogram::{Histogram, Sum, bucket, largest};
+pub use histogram::{Histogram, Sum};
 pub use median::{CONFIDENCE, Interval, coverage, describe, geomean, median};
 
 use std::collections::BTreeMap;

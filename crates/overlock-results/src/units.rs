@@ -7,20 +7,20 @@ use std::ffi::OsStr;
 
 /// A duration in whole nanoseconds, as given on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Nanos(pub u64);
+pub struct DurationArg(pub u64);
 
 const UNITS: [(&str, f64); 5] = [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
 
 /// The longest critical section or pause that is plausible and not a typing error.
 const LONGEST_NS: f64 = 1e9;
 
-impl std::str::FromStr for Nanos {
+impl std::str::FromStr for DurationArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
         if text == "0" {
-            return Ok(Nanos(0));
+            return Ok(DurationArg(0));
         }
         let digits = text.trim_end_matches(|c: char| c.is_alphabetic());
         let suffix = &text[digits.len()..];
@@ -34,11 +34,11 @@ impl std::str::FromStr for Nanos {
         if !(0.0..=LONGEST_NS).contains(&nanos) {
             return Err(format!("'{text}' is outside 0 to 1s"));
         }
-        Ok(Nanos(nanos.round() as u64))
+        Ok(DurationArg(nanos.round() as u64))
     }
 }
 
-impl std::fmt::Display for Nanos {
+impl std::fmt::Display for DurationArg {
     /// Prints the shortest exact form, which parses back to the same value.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
@@ -111,8 +111,8 @@ mod tests {
             ("3ms", 3_000_000),
             ("1s", 1_000_000_000),
         ] {
-            let parsed: Nanos = text.parse().unwrap();
-            assert_eq!(parsed, Nanos(nanos), "{text}");
+            let parsed: DurationArg = text.parse().unwrap();
+            assert_eq!(parsed, DurationArg(nanos), "{text}");
             assert_eq!(parsed.to_string().parse(), Ok(parsed));
         }
     }
@@ -127,7 +127,7 @@ mod tests {
             ("20s", "outside"),
             ("NaNs", "needs a unit"),
         ] {
-            let error = text.parse::<Nanos>().unwrap_err();
+            let error = text.parse::<DurationArg>().unwrap_err();
             assert!(error.contains(part), "{text}: {error}");
         }
     }

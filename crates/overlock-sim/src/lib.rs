@@ -7,6 +7,6 @@ mod torture;
 pub use overlock_results::{Rng, seed_of};
 pub use overlock_vcpu::host::sched::yield_to::NAMES as POLICIES;
 pub use torture::{
-    Breach, CPUS, Fault, FaultPlan, Faults, Oracle, Report, Subject, injections, run, subject,
-    subjects, torture,
+    Breach, CPUS, Fault, FaultPlan, Faults, Property, Subject, TortureReport, injections, run,
+    subject, subjects, torture,
 };

@@ -20,10 +20,10 @@ mod subjects;
 mod trace;
 
 pub use conditions::CPUS;
-pub use failure::{Breach, Oracle};
+pub use failure::{Breach, Property};
 pub use faults::{Fault, Faults};
 pub use injections::injections;
 pub use plan::FaultPlan;
-pub use run::{Report, run, torture};
+pub use run::{TortureReport, run, torture};
 pub use subject::Subject;
 pub use subjects::{subject, subjects};

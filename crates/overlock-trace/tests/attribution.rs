@@ -2,8 +2,8 @@
 //! event a line, and what must come out stands beside it.
 
 use overlock_trace::analysis::{
-    Analysis, Event, Holder, Limits, Link, Look, Reason, Report, Row, SHARED, Site, Snapshot,
-    State, Times, Wakes, What,
+    Analysis, Holder, Limits, Link, Look, Reason, Report, SHARED, Site, Snapshot, State, Times,
+    TraceEvent, WaitStats, Wakes, What,
 };
 
 /// Reads a trace. Threads are letters; `A+` is born, `A>` gets a processor, `A|` loses it, `A/` is
@@ -13,7 +13,7 @@ use overlock_trace::analysis::{
 /// those that wait, `A^x` wakes its waiters, `A%x` does so as a reader, `A,` has done so, `A=x`
 /// owns x, `A#x` is seen to have been taken and `A$x` to be free, `A*` spins when it is sampled,
 /// `A~` ends.
-fn events(trace: &str) -> Vec<Event> {
+fn events(trace: &str) -> Vec<TraceEvent> {
     let mut events = Vec::new();
     for line in trace.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (at, words) = line.split_once(' ').unwrap();
@@ -48,13 +48,13 @@ fn events(trace: &str) -> Vec<Event> {
                 b'~' => What::Exit,
                 other => panic!("{other}"),
             };
-            events.push(Event { at_ns, thread: number(0), what });
+            events.push(TraceEvent { at_ns, thread: number(0), what });
         }
     }
     events
 }
 
-fn report(events: &[Event]) -> Report {
+fn report(events: &[TraceEvent]) -> Report {
     let mut analysis = Analysis::new(Limits::default());
     events.iter().for_each(|event| analysis.event(*event));
     analysis.report(0)
@@ -65,11 +65,11 @@ fn asleep(reason: u32) -> State {
 }
 
 /// Returns the rows of waits on words.
-fn waits(report: &Report) -> Vec<Row> {
+fn waits(report: &Report) -> Vec<WaitStats> {
     report.rows.iter().filter(|row| row.key.reason.is_none()).cloned().collect()
 }
 
-fn at(report: &Report, site: char) -> Row {
+fn at(report: &Report, site: char) -> WaitStats {
     waits(report).into_iter().find(|row| row.key.site == Site(u32::from(site))).unwrap()
 }
 
@@ -219,7 +219,7 @@ fn swapped_threads_are_noticed() {
 fn a_word_that_processes_share_is_one() {
     let of_two = |mark: u64| {
         let mut all = events(PREEMPTED);
-        for Event { thread, what, .. } in &mut all {
+        for TraceEvent { thread, what, .. } in &mut all {
             match what {
                 What::Born { process, .. } if *thread == u32::from(b'B') => *process = 2,
                 What::Wait { lock, .. } | What::Wake { lock, .. } => *lock |= mark,
@@ -367,7 +367,7 @@ fn too_many_locks_of_a_place_are_counted_together() {
 fn a_holder_may_sleep_for_many_reasons() {
     let mut all = events("0 A+ B+ A>\n10 B?x B-0");
     for (reason, at_ns) in (0..500).zip((20_000..).step_by(10_000)) {
-        let event = |at_ns, what| Event { at_ns, thread: u32::from(b'A'), what };
+        let event = |at_ns, what| TraceEvent { at_ns, thread: u32::from(b'A'), what };
         all.push(event(at_ns, What::Out(asleep(reason))));
         all.push(event(at_ns + 5_000, What::In));
     }
@@ -508,7 +508,7 @@ fn sleeps_have_places_and_those_who_end_them() {
 #[test]
 fn looks_at_sleeps_stand_for_those_in_between() {
     let mut all = events("0 A+");
-    let event = |at_ns, what| Event { at_ns, thread: u32::from(b'A'), what };
+    let event = |at_ns, what| TraceEvent { at_ns, thread: u32::from(b'A'), what };
     // Sleeps of 1 ms; of each fifth one a look knows the reason.
     for round in 0..500 {
         let at_ns = round * 2_000_000;
@@ -522,7 +522,7 @@ fn looks_at_sleeps_stand_for_those_in_between() {
     all.push(event(1_000_000_000, What::In));
     let found = report(&all);
     for reason in [1, 2] {
-        let of = |row: &&Row| row.key.reason == Some(Reason(reason));
+        let of = |row: &&WaitStats| row.key.reason == Some(Reason(reason));
         let row = found.rows.iter().find(of).unwrap();
         assert!(row.waited_ns.abs_diff(250_000_000) < 1_000_000, "{}", row.waited_ns);
         assert!(row.waits.abs_diff(250) < 5, "{}", row.waits);
@@ -542,7 +542,7 @@ fn a_crowd_that_is_woken_for_nothing_is_counted() {
         );
         all.extend(events(&trace));
     }
-    for Event { what, .. } in &mut all {
+    for TraceEvent { what, .. } in &mut all {
         if let What::Wake { lock, how } = what {
             how.all = *lock == u64::from(b'x');
         }
@@ -561,7 +561,11 @@ fn parts_add_up_to_the_waits() {
     };
     let mut analysis = Analysis::new(Limits { states: 32, ..Limits::default() });
     for thread in 0..5 {
-        analysis.event(Event { at_ns: 0, thread, what: What::Born { process: 1, runs: true } });
+        analysis.event(TraceEvent {
+            at_ns: 0,
+            thread,
+            what: What::Born { process: 1, runs: true },
+        });
     }
     let mut at_ns = 0;
     for _ in 0..100_000 {
@@ -581,7 +585,7 @@ fn parts_add_up_to_the_waits() {
             }
             _ => What::WakeEnd,
         };
-        analysis.event(Event { at_ns, thread, what });
+        analysis.event(TraceEvent { at_ns, thread, what });
         if next(5000) == 0 {
             analysis.lost(at_ns);
         }

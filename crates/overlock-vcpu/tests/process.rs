@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use overlock_bench::Engine as _;
-use overlock_vcpu::lab::{Error, KvmEngine, Ports, Vcpu};
+use overlock_vcpu::lab::{Error, KvmEngine, Ports, ThisVcpu};
 use support::{Body, available, config, error};
 
 fn vcpu_threads() -> usize {
@@ -59,7 +59,7 @@ fn cpu_time_is_that_of_the_pcpus() {
     let mut config = config(4, 1);
     config.duration = Duration::from_millis(300);
     let span = AtomicU64::new(0);
-    let program = Body(|vcpu: Vcpu<Ports>| {
+    let program = Body(|vcpu: ThisVcpu<Ports>| {
         while !vcpu.stopping() {}
         span.store(vcpu.now_ns(), Relaxed);
     });
@@ -99,7 +99,7 @@ fn a_vcpu_that_kvm_refuses_ends_the_run() {
     assert!(text.contains("refused to create it") && text.contains("open files"), "{text}");
     assert_eq!(vcpu_threads(), 0);
     // Nothing was left open either, so the next run works.
-    let program = Body(|_: Vcpu<Ports>| {});
+    let program = Body(|_: ThisVcpu<Ports>| {});
     with_few_files(8, || KvmEngine.run(&config(2, 2), &program)).unwrap();
 }
 

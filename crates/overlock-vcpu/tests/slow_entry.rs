@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use overlock_bench::Engine as _;
-use overlock_vcpu::lab::{Config, Error, KvmEngine, Ports, SLOW_ENTRY_NS, Vcpu};
+use overlock_vcpu::lab::{Error, KvmEngine, Ports, RunConfig, SLOW_ENTRY_NS, ThisVcpu};
 use support::{Body, available, config, error};
 
 #[test]
@@ -19,9 +19,9 @@ fn slices_shorter_than_the_way_into_the_guest() {
     let slice = Duration::from_micros(50);
     for slow_us in [0, 200, 2_000] {
         SLOW_ENTRY_NS.store(slow_us * 1_000, Relaxed);
-        let config = Config { slice, grace: Duration::from_secs(60), ..config(3, 1) };
+        let config = RunConfig { slice, grace: Duration::from_secs(60), ..config(3, 1) };
         let reached = AtomicU32::new(0);
-        let program = Body(|vcpu: Vcpu<Ports>| {
+        let program = Body(|vcpu: ThisVcpu<Ports>| {
             (0..10).for_each(|_| vcpu.work_ns(10_000));
             reached.fetch_add(1, Relaxed);
         });
@@ -31,7 +31,7 @@ fn slices_shorter_than_the_way_into_the_guest() {
     }
     // Two thousand slices are not enough.
     SLOW_ENTRY_NS.store(150_000_000, Relaxed);
-    let config = Config { slice, ..config(2, 1) };
+    let config = RunConfig { slice, ..config(2, 1) };
     let error = error(&config, |vcpu| vcpu.work_ns(1));
     assert!(matches!(error, Error::SliceTooShort { .. }), "{error}");
     assert!(error.to_string().contains("a slice of 50µs is too short"), "{error}");

@@ -7,7 +7,7 @@
 use super::line::{Event, Lock};
 use super::score::{Choice, Score};
 use overlock_vcpu::host::sched::yield_to::{
-    Candidate, Notice, Policy, Skipped, Trace, Verdict, View, by_name,
+    Candidate, Notice, Policy, Ruling, Skipped, Trace, View, by_name,
 };
 use overlock_vcpu::host::sched::{Spin, SpinHint};
 use overlock_vcpu::host::{Nanos, Vcpu};
@@ -280,8 +280,8 @@ impl Stage {
             let mut trace = Trace::new(candidates.len() as u32);
             score.begin(awaited);
             match policy.on_spin(&spin, &view, &mut trace) {
-                Verdict::To(to, why) => score.name(number, to.0, at, why.name()),
-                Verdict::Plain(why) | Verdict::Stay(why) => score.names_none(why.name()),
+                Ruling::To(to, why) => score.name(number, to.0, at, why.name()),
+                Ruling::Plain(why) | Ruling::Stay(why) => score.names_none(why.name()),
             }
         }
     }

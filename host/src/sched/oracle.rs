@@ -2,7 +2,7 @@
 
 use super::abi::{Event, IPI, POLICIES, RUNS, SLOTS, SPIN, Tally, WORKED};
 use overlock_vcpu::host::sched::yield_to::{
-    Candidate, Notice, Policy, Skipped, SpinCount, Trace, Verdict, View, by_name,
+    Candidate, Notice, Policy, Ruling, Skipped, SpinCount, Trace, View, by_name,
 };
 use overlock_vcpu::host::sched::{Spin, SpinHint};
 use overlock_vcpu::host::{Nanos, Vcpu};
@@ -56,15 +56,15 @@ fn spin(policy: &mut dyn Policy, event: &Event, tally: &mut Tally) -> Answer {
     let mut trace = Trace::new(event.slots.into());
     let verdict = policy.on_spin(&spin, &view, &mut trace);
     let (answer, chosen) = match verdict {
-        Verdict::To(to, why) => {
+        Ruling::To(to, why) => {
             tally.to[why as usize] += 1;
             ((0, why as u8, to.0 as u8), Some(to))
         }
-        Verdict::Plain(why) => {
+        Ruling::Plain(why) => {
             tally.plain[why as usize] += 1;
             ((1, why as u8, 0), None)
         }
-        Verdict::Stay(why) => {
+        Ruling::Stay(why) => {
             tally.stay[why as usize] += 1;
             ((2, why as u8, 0), None)
         }

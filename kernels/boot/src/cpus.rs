@@ -39,14 +39,14 @@ pub struct PerCpu {
     /// What has ended its halt: see `machine::halt`.
     pub ended_by: AtomicU8,
     /// What it counted.
-    pub tally: Tally,
+    pub tally: HaltCounts,
 }
 
 pub const COUNTS: usize = 11;
 
 /// Waits and kicks by outcome. Written by its CPU, in interrupts too.
 #[derive(Debug)]
-pub struct Tally {
+pub struct HaltCounts {
     /// Waits that found their word changed.
     pub early: AtomicU64,
     /// Waits that gave the CPU up.
@@ -68,7 +68,7 @@ pub struct Tally {
     pub nmis: AtomicU64,
 }
 
-impl Tally {
+impl HaltCounts {
     const fn new() -> Self {
         Self {
             early: AtomicU64::new(0),
@@ -127,7 +127,7 @@ impl PerCpu {
             kicks_seen: AtomicU64::new(0),
             kick_gone: AtomicBool::new(false),
             ended_by: AtomicU8::new(0),
-            tally: Tally::new(),
+            tally: HaltCounts::new(),
         }
     }
 

@@ -20,9 +20,9 @@
 
 /// The command line.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan<'a>(pub &'a str);
+pub struct CommandLine<'a>(pub &'a str);
 
-impl<'a> Plan<'a> {
+impl<'a> CommandLine<'a> {
     /// The value of `key`, if it is there.
     pub fn get(&self, key: &str) -> Option<&'a str> {
         self.0
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn words_are_found_by_their_keys() {
-        let plan = Plan("on=bare cpus=1:2:4 ms=50 broken");
+        let plan = CommandLine("on=bare cpus=1:2:4 ms=50 broken");
         assert_eq!(plan.get("on"), Some("bare"));
         assert_eq!(plan.number("ms", 7), 50);
         assert_eq!(plan.number("runs", 7), 7);

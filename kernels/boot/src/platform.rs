@@ -33,7 +33,7 @@ use crate::machine::clock;
 pub const BUCKETS: usize = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum HaltEnd {
     /// It did not begin: nothing could have ended it in time.
     Refused,
     /// It did not halt: the word had changed.
@@ -162,7 +162,7 @@ pub trait Halting: 'static {
     const WAKE_NS: u64;
 
     /// Halts unless `wait.word` has changed, and runs `wait.between` after that look (P1 to P3).
-    fn halt(wait: Wait<'_, impl FnOnce()>) -> Ended;
+    fn halt(wait: Wait<'_, impl FnOnce()>) -> HaltEnd;
 
     /// Calls back a CPU that is up (P3, P4).
     fn call_back(cpu: &PerCpu);
@@ -186,17 +186,17 @@ pub fn wait_with<W: Halting>(
     expected: u32,
     deadline_ns: Option<u64>,
     between: impl FnOnce(),
-) -> Ended {
+) -> HaltEnd {
     let tally = &cpus::this().tally;
     let ended = W::halt(Wait { word, expected, deadline_ns, between });
     match ended {
-        Ended::Refused => return ended,
-        Ended::Early => count(&tally.early),
-        Ended::Kicked => count(&tally.kicked),
-        Ended::Overdue => count(&tally.overdue),
-        Ended::Otherwise => count(&tally.stray),
+        HaltEnd::Refused => return ended,
+        HaltEnd::Early => count(&tally.early),
+        HaltEnd::Kicked => count(&tally.kicked),
+        HaltEnd::Overdue => count(&tally.overdue),
+        HaltEnd::Otherwise => count(&tally.stray),
     }
-    if ended != Ended::Early {
+    if ended != HaltEnd::Early {
         count(&tally.halts);
         if word.load(Relaxed) == expected {
             count(&tally.futile);

@@ -12,12 +12,12 @@ mod samples;
 mod waits;
 
 use crate::kernel::Kernel;
-use crate::plan::Plan;
+use crate::plan::CommandLine;
 use crate::say;
 use crate::{cpus, machine, platform};
 
 /// Does everything in the plan, and ends the machine.
-pub fn run<K: Kernel>(plan: Plan<'_>) -> ! {
+pub fn run<K: Kernel>(plan: CommandLine<'_>) -> ! {
     K::arrive();
     if let Some(how) = plan.get("broken") {
         platform::sabotage(platform::Sabotage::called(how).expect("a way to break a platform"));

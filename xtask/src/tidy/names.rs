@@ -7,45 +7,33 @@ use super::File;
 /// Crates that offer the names of others, or of std, on our locks.
 const FACADES: [&str; 4] = ["overlock", "overlock-c", "overlock-parking-lot", "overlock-spin"];
 
-/// Names that several crates have already. Rename a type rather than add to these.
-const KNOWN: &str = "\
-    Clock Config Error Event Guest Lengths Lock Nanos Oracle Outcome \
-    Published Report Row Standing State Vcpu Verdict";
-
-fn known() -> impl Iterator<Item = &'static str> {
-    KNOWN.split(' ')
-}
+/// A crate may call its one error `Error`: a caller sees it behind the crate's name.
+const ONE_A_CRATE: &str = "Error";
 
 /// Returns the names of public types that stand in several files.
 pub(super) fn repeated(files: &[File]) -> Vec<String> {
-    let mut places: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let mut places: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
     for file in files.iter().filter(|file| file.path.ends_with(".rs")) {
-        let Some((name, _)) =
-            file.path.strip_prefix("crates/").and_then(|path| path.split_once("/src/"))
+        let Some((root, _)) = file.path.split_once("/src/").filter(|_| !is_facade(&file.path))
         else {
             continue;
         };
-        if !FACADES.contains(&name) {
-            for of in file.text.lines().filter_map(public_type) {
-                places.entry(of).or_default().insert(&file.path);
-            }
+        for of in file.text.lines().filter_map(public_type) {
+            let within = if of == ONE_A_CRATE { root } else { "" };
+            places.entry((of, within)).or_default().insert(&file.path);
         }
     }
-    let repeated =
-        places.iter().filter(|(name, files)| files.len() > 1 && known().all(|of| of != **name));
-    let told = repeated.map(|(name, files)| {
+    let repeated = places.iter().filter(|(_, files)| files.len() > 1);
+    let told = repeated.map(|((name, _), files)| {
         let files: Vec<&str> = files.iter().copied().collect();
         format!("the public type {name} stands in {}", files.join(", "))
     });
-    told.chain(unique(&places)).collect()
+    told.collect()
 }
 
-/// Returns the known names that have become unique. A part of a tree, as in a test, has none.
-fn unique(places: &BTreeMap<&str, BTreeSet<&str>>) -> Vec<String> {
-    let is_whole = known().any(|name| places.contains_key(name));
-    let unique = known().filter(|name| places.get(*name).is_none_or(|files| files.len() < 2));
-    let told = unique.filter(|_| is_whole).map(|name| format!("{name} is unique: strike it"));
-    told.collect()
+fn is_facade(path: &str) -> bool {
+    let name = path.strip_prefix("crates/").and_then(|path| path.split_once('/'));
+    name.is_some_and(|(name, _)| FACADES.contains(&name))
 }
 
 /// Returns the name of the type that a line declares.
@@ -69,5 +57,10 @@ mod tests {
         let one = file("crates/overlock-bench/src/a.rs", "pub struct Ours<T>(T);");
         let other = file("crates/overlock-sim/src/b.rs", "    x\npub enum Ours {}");
         assert_eq!(repeated(&[one, other]).len(), 1);
+        let error = |path: &str| file(path, "pub enum Error {}");
+        let (one, two) = (error("crates/overlock-sim/src/a.rs"), error("host/src/b.rs"));
+        assert!(repeated(&[one, two]).is_empty());
+        let (one, two) = (error("host/src/a.rs"), error("host/src/b.rs"));
+        assert_eq!(repeated(&[one, two]).len(), 1);
     }
 }

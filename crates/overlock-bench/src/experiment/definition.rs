@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::Host;
 use crate::workload::Profile;
 use overlock_results::PmTimerRule;
-use overlock_results::{Error, Lengths, Published, Task};
+use overlock_results::{Error, Lengths, PublishedFigure, Task};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -30,7 +30,7 @@ pub struct Experiment {
     pub host: Host,
     /// Figures that others have found, for comparison with ours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub published: Vec<Published>,
+    pub published: Vec<PublishedFigure>,
 }
 
 #[derive(Clone, Debug, Serialize)]

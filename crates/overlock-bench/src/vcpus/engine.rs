@@ -30,9 +30,9 @@ pub trait Engine {
     /// fault, a panic, or vCPUs that did not stop. In every case nothing of the run is left.
     fn run<P: Program<Self::Verbs>>(
         &self,
-        config: &Config,
+        config: &RunConfig,
         program: &P,
-    ) -> Result<Outcome, Self::Error>;
+    ) -> Result<Observed, Self::Error>;
 
     /// About how long a halt, a kick and a wake-up take together on `pcpus` pCPUs of this engine,
     /// in nanoseconds, if that is known without measuring it.
@@ -80,7 +80,7 @@ pub const VCPUS_MAX: u32 = 1024;
 
 /// The configuration of a run. A span of [`Duration::MAX`] means for ever.
 #[derive(Clone, Copy, Debug)]
-pub struct Config<'run> {
+pub struct RunConfig<'run> {
     /// Virtual CPUs, 1 to [`VCPUS_MAX`]; an engine, or the system, may have room for fewer.
     pub vcpus: u32,
     /// How many of them may run at a time.
@@ -132,7 +132,7 @@ pub struct Config<'run> {
     pub cancel: Option<&'run AtomicBool>,
 }
 
-impl Config<'_> {
+impl RunConfig<'_> {
     /// A run of one second with slices of one millisecond.
     pub fn new(vcpus: u32, pcpus: u32) -> Self {
         Self {
@@ -179,7 +179,7 @@ impl Config<'_> {
 
 /// What an engine saw of a run.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct Observed {
     /// From the start of the vCPUs to the setting of the stop flag.
     pub ran: Duration,
     /// When the stop flag was set, on the clock that vCPUs read.

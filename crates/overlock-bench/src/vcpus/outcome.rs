@@ -8,7 +8,7 @@ use overlock_results::{Accounts, Losses, Name, Run, WaitNs};
 
 use crate::vcpus::timeline::{Log, Window, combined};
 use crate::vcpus::workload::tally::Tally;
-use crate::{Config, Outcome};
+use crate::{Observed, RunConfig};
 
 /// What a workload counted about itself.
 pub(crate) struct Seen<'a> {
@@ -21,8 +21,8 @@ pub(crate) struct Seen<'a> {
 
 /// Sums a run of virtual CPUs up.
 pub(crate) fn run_of(
-    config: &Config,
-    outcome: Outcome,
+    config: &RunConfig,
+    outcome: Observed,
     Seen { tallies, locks, counters, logs }: Seen,
 ) -> Run {
     let seconds = outcome.ran.as_secs_f64();

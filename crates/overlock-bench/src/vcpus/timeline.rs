@@ -9,10 +9,9 @@
 use std::cell::UnsafeCell;
 use std::collections::BTreeMap;
 
-use overlock_results::timeline::Standing;
 use overlock_results::{Accounts, Timeline};
 
-use crate::Config;
+use crate::RunConfig;
 
 mod notes;
 mod window;
@@ -30,7 +29,7 @@ pub(crate) struct Hold {
 
 impl Window {
     /// The part in the middle of a run that the configuration asks for.
-    pub fn of(config: &Config<'_>) -> Option<Self> {
+    pub fn of(config: &RunConfig<'_>) -> Option<Self> {
         let ns = |span: std::time::Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
         let from_ns = ns(config.duration) / 2;
         config.timeline.map(|span| Window { from_ns, to_ns: from_ns.saturating_add(ns(span)) })
@@ -92,16 +91,9 @@ pub(crate) fn combined(
 ) -> Timeline {
     let mut to_ns = window.to_ns.min(ended_ns);
     let (mut stints, mut holds) = (Vec::new(), Vec::new());
-    for (vcpu, life) in (0..).zip(vcpus) {
-        to_ns = to_ns.min(life.stints.last().map_or(to_ns, |last| last.to_ns));
-        stints.extend(life.stints.iter().map(|stint| {
-            let (name, pcpu) = match stint.standing {
-                Standing::Running(pcpu) => ("running", Some(pcpu)),
-                Standing::Ready => ("ready", None),
-                Standing::Halted => ("halted", None),
-            };
-            (vcpu, name, pcpu, stint.from_ns, stint.to_ns)
-        }));
+    for life in vcpus {
+        to_ns = to_ns.min(life.stints.last().map_or(to_ns, |last| last.4));
+        stints.extend(life.stints.iter().copied());
     }
     for (vcpu, log) in (0..).zip(logs) {
         // SAFETY: all vCPUs have ended.
@@ -131,14 +123,12 @@ fn end_at_the_next(holds: &mut [(u32, u32, u64, u64, u64)]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use overlock_results::timeline::Stint;
     use std::time::Duration;
 
     const WINDOW: Window = Window { from_ns: 500, to_ns: 600 };
 
     fn life(to_ns: u64) -> Accounts {
-        let stint = Stint { standing: Standing::Running(0), from_ns: 490, to_ns };
-        Accounts { stints: vec![stint], ..Accounts::default() }
+        Accounts { stints: vec![(0, "running", Some(0), 490, to_ns)], ..Accounts::default() }
     }
 
     fn log(room: usize, sections: &[u64]) -> Log {
@@ -154,9 +144,9 @@ mod tests {
     #[test]
     fn the_window_is_in_the_middle_of_the_run() {
         let duration = Duration::from_nanos(1_000);
-        let config = Config { duration, ..Config::new(1, 1) };
+        let config = RunConfig { duration, ..RunConfig::new(1, 1) };
         assert_eq!(Window::of(&config), None);
-        let config = Config { timeline: Some(Duration::from_nanos(100)), ..config };
+        let config = RunConfig { timeline: Some(Duration::from_nanos(100)), ..config };
         assert_eq!(Window::of(&config), Some(WINDOW));
     }
 

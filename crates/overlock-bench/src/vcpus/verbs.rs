@@ -120,12 +120,12 @@ pub trait Verbs: Copy + Send + Sync + 'static {
 /// ended by force never runs destructors.
 pub trait Program<W: Verbs>: Sync {
     /// The body of every vCPU. It returns soon after [`Verbs::stopping`] turns true.
-    fn run(&self, vcpu: Vcpu<W>);
+    fn run(&self, vcpu: ThisVcpu<W>);
 
     /// Called for every interrupt, on top of whatever the vCPU was doing.
     ///
     /// Interrupts of one number that arrive before delivery are delivered as one.
-    fn interrupt(&self, vcpu: Vcpu<W>, number: u32) {
+    fn interrupt(&self, vcpu: ThisVcpu<W>, number: u32) {
         let _ = (vcpu, number);
     }
 
@@ -174,11 +174,11 @@ pub struct Hint {
 
 /// The calling vCPU: the verbs of its world as methods.
 #[derive(Clone, Copy, Debug)]
-pub struct Vcpu<W>(PhantomData<W>);
+pub struct ThisVcpu<W>(PhantomData<W>);
 
 macro_rules! verbs {
     ($($verb:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
-        impl<W: Verbs> Vcpu<W> {
+        impl<W: Verbs> ThisVcpu<W> {
             $(
                 #[doc = concat!("See [`Verbs::", stringify!($verb), "`].")]
                 #[inline]
@@ -212,7 +212,7 @@ verbs! {
     leave_critical();
 }
 
-impl<W: Verbs> Vcpu<W> {
+impl<W: Verbs> ThisVcpu<W> {
     /// A handle for whichever vCPU uses it; for engines, which hand it to their programs.
     pub const fn current() -> Self {
         Self(PhantomData)

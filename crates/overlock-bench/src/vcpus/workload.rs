@@ -26,7 +26,7 @@ use self::mix::Mix;
 pub use self::profile::Profile;
 use self::ring::Ring;
 use crate::timeline::Window;
-use crate::vcpus::engine::{Config, Engine};
+use crate::vcpus::engine::{Engine, RunConfig};
 use crate::vcpus::locks::{Counted, MoreLocks, NoMore, PUBLISHED_CPUS, UseLock, with_lock};
 use crate::vcpus::outcome::{Seen, run_of};
 use overlock_results::locks::{HAND_OVER, LOCKS, PUBLISHED, in_order};
@@ -48,7 +48,7 @@ const PV_HINT: &str = "pv-hint";
 /// wake-up take there, unless `config` or the engine specifies it.
 pub fn run<E: Engine>(
     engine: &E,
-    config: &Config,
+    config: &RunConfig,
     profile: &Profile,
     lock: &str,
 ) -> Result<Run, E::Error> {
@@ -57,7 +57,7 @@ pub fn run<E: Engine>(
 
 pub fn run_with<E: Engine, M: MoreLocks>(
     engine: &E,
-    config: &Config,
+    config: &RunConfig,
     profile: &Profile,
     lock: &str,
 ) -> Result<Run, E::Error> {
@@ -81,7 +81,7 @@ pub fn run_with<E: Engine, M: MoreLocks>(
         None => wake_ns(engine, config)?,
     };
     let publishes = config.publishes || config.policy == PV_HINT;
-    let config = Config { wake_ns: Some(wake_ns), publishes, ..*config };
+    let config = RunConfig { wake_ns: Some(wake_ns), publishes, ..*config };
     let user = Locked { engine, config: &config, profile, lock };
     let ran = if PUBLISHED.contains(&lock) {
         M::with::<E::Verbs, _>(lock, user)
@@ -93,7 +93,7 @@ pub fn run_with<E: Engine, M: MoreLocks>(
 
 struct Locked<'a, E> {
     engine: &'a E,
-    config: &'a Config<'a>,
+    config: &'a RunConfig<'a>,
     profile: &'a Profile,
     lock: &'a str,
 }
@@ -117,7 +117,11 @@ impl<E: Engine> UseLock for Locked<'_, E> {
     }
 }
 
-fn hand_over<E: Engine>(engine: &E, config: &Config, profile: &Profile) -> Result<Run, E::Error> {
+fn hand_over<E: Engine>(
+    engine: &E,
+    config: &RunConfig,
+    profile: &Profile,
+) -> Result<Run, E::Error> {
     let ring = Ring::<E::Verbs>::new(profile, config.vcpus);
     let outcome = engine.run(config, &ring)?;
     let seen = Seen { tallies: ring.tallies(), locks: Vec::new(), counters: Vec::new(), logs: &[] };
@@ -127,7 +131,7 @@ fn hand_over<E: Engine>(engine: &E, config: &Config, profile: &Profile) -> Resul
 /// About how long a halt, a kick and a wake-up take together where pCPUs are idle, in nanoseconds:
 /// the time per hand-over in a series of them, measured once for each engine and number of pCPUs,
 /// at most two.
-fn wake_ns<E: Engine>(engine: &E, config: &Config) -> Result<u64, E::Error> {
+fn wake_ns<E: Engine>(engine: &E, config: &RunConfig) -> Result<u64, E::Error> {
     /// What a time was measured for: the engine, pCPUs, and how slow wake-ups are made.
     type Of = (&'static str, u32, Duration);
     static MEASURED: Mutex<Option<HashMap<Of, u64>>> = Mutex::new(None);
@@ -141,11 +145,11 @@ fn wake_ns<E: Engine>(engine: &E, config: &Config) -> Result<u64, E::Error> {
     if let Some(&known) = measured.get(&(E::NAME, pcpus, config.slow_wake)) {
         return Ok(known);
     }
-    let turns = Config {
+    let turns = RunConfig {
         duration: Duration::from_millis(20),
         cancel: config.cancel,
         slow_wake: config.slow_wake,
-        ..Config::new(2 * pcpus, pcpus)
+        ..RunConfig::new(2 * pcpus, pcpus)
     };
     let record = hand_over(engine, &turns, &Profile::named("micro")?)?;
     // Between two turns of one vCPU come the turns of the others. The median excludes interruptions

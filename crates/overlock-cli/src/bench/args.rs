@@ -8,7 +8,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use overlock_bench::experiment::Experiment;
 use overlock_results::Lengths;
 use overlock_results::locks::PEERS;
-use overlock_results::units::Nanos;
+use overlock_results::units::DurationArg;
 use overlock_sim::hosts::More;
 use std::path::PathBuf;
 
@@ -44,11 +44,11 @@ pub(crate) struct BenchArgs {
 
     /// Lengths of the critical section (0, 100ns, 1us, ...)
     #[arg(long, allow_hyphen_values = true, value_delimiter = ',', value_name = "TIME,...")]
-    pub(super) cs: Vec<Nanos>,
+    pub(super) cs: Vec<DurationArg>,
 
     /// Lengths of the pause between two critical sections
     #[arg(long, allow_hyphen_values = true, value_delimiter = ',', value_name = "TIME,...")]
-    pub(super) ncs: Vec<Nanos>,
+    pub(super) ncs: Vec<DurationArg>,
 
     /// Draw this many points at random instead: 1 to 64 threads, 50 ns to 50 us or nothing
     #[arg(long, value_name = "N", conflicts_with_all = ["cpus", "cs", "ncs"])]
@@ -104,7 +104,7 @@ pub(crate) struct BenchArgs {
 
     /// For vCPUs: record who ran where for this long, for `overlock report`
     #[arg(long, allow_hyphen_values = true, value_name = "TIME", hide_short_help = true)]
-    pub(super) timeline: Option<Nanos>,
+    pub(super) timeline: Option<DurationArg>,
 
     /// Measure only every Nth point, from the Ith on, as one job of several
     #[arg(long, value_name = "I/N", hide_short_help = true)]

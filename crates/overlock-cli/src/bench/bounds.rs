@@ -3,15 +3,15 @@
 use crate::output::{self, Sink};
 use anyhow::Result;
 use overlock_results::judge::check;
-use overlock_results::row::{Check, Limited, Row, Side, Verdict};
+use overlock_results::row::{Check, Judgement, Limited, Row, Side};
 use overlock_results::units::three;
 
 fn line(check: &Check) -> String {
     let Check { bound, lock, place, limited, verdict, note } = check;
     let verdict = match verdict {
-        Verdict::Met => "met    ",
-        Verdict::Unclear => "unclear",
-        Verdict::Missed => "MISSED ",
+        Judgement::Met => "met    ",
+        Judgement::Unclear => "unclear",
+        Judgement::Missed => "MISSED ",
     };
     let of = lock.as_ref().map_or_else(String::new, |lock| format!(" of {lock}"));
     let limited = limited.as_ref().map_or_else(String::new, |Limited { side, limit, value }| {
@@ -31,14 +31,14 @@ pub(super) fn text(checks: &[Check]) -> String {
     let count = |verdict| checks.iter().filter(|check| check.verdict == verdict).count();
     let lines: String = checks
         .iter()
-        .filter(|check| check.verdict != Verdict::Met)
+        .filter(|check| check.verdict != Judgement::Met)
         .map(|check| line(check) + "\n")
         .collect();
     format!(
         "Checks:\n{lines}  {} bounds met, {} unclear (inside the noise: use more --runs), {} missed",
-        count(Verdict::Met),
-        count(Verdict::Unclear),
-        count(Verdict::Missed),
+        count(Judgement::Met),
+        count(Judgement::Unclear),
+        count(Judgement::Missed),
     )
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn judge(rows: &[Row], sink: &mut Sink) -> Result<Option<bool>> {
     }
     sink.people(&text(&checks))?;
     let (all, missed) =
-        (checks.len(), checks.iter().filter(|of| of.verdict == Verdict::Missed).count());
+        (checks.len(), checks.iter().filter(|of| of.verdict == Judgement::Missed).count());
     checks.into_iter().try_for_each(|check| sink.record(&Row::Check(check)))?;
     if missed > 0 {
         output::complain(&format!("overlock: {missed} of {all} bounds missed"));

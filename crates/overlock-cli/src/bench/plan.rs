@@ -129,7 +129,8 @@ fn described(args: &BenchArgs, world: &str, added: &Added) -> Result<Experiment>
         base.factors.over = if has_ratios { vec![1.0] } else { Vec::new() };
         base.factors.cpus.clone_from(&args.cpus);
     }
-    let lengths = |given: &[overlock_results::units::Nanos]| given.iter().map(|of| of.0).collect();
+    let lengths =
+        |given: &[overlock_results::units::DurationArg]| given.iter().map(|of| of.0).collect();
     if !args.cs.is_empty() {
         base.factors.section_ns = lengths(&args.cs);
     }

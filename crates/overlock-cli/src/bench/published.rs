@@ -7,15 +7,10 @@ use crate::table::Table;
 use overlock_bench::World;
 use overlock_bench::experiment::Experiment;
 use overlock_bench::published::ROUNDS;
-use overlock_results::Published;
+use overlock_results::PublishedFigure;
 use overlock_results::row::{Agreement, Beside};
 use overlock_results::units::three;
-
-/// An effect; a figure that is over nothing has none.
-fn percent(published: &Published, effect: Option<f64>) -> String {
-    let effect = effect.filter(|_| published.over.is_some());
-    effect.map_or_else(|| "-".into(), |effect| format!("{:+.1} %", 100.0 * effect))
-}
+use serde_json::{Value, json};
 
 fn name(agreement: Agreement) -> String {
     match agreement {
@@ -27,8 +22,8 @@ fn name(agreement: Agreement) -> String {
     .into()
 }
 
-fn what(published: &Published) -> String {
-    let Published { lock, policy, timer, figure, think_ns, .. } = published;
+fn what(published: &PublishedFigure) -> String {
+    let PublishedFigure { lock, policy, timer, figure, think_ns, .. } = published;
     let mut own = vec![timer.map_or_else(|| lock.clone(), |timer| timer.name().to_owned())];
     if policy != "none" {
         own.push(policy.clone());
@@ -47,27 +42,19 @@ fn what(published: &Published) -> String {
 
 /// The table of an experiment, how often ours agree, and the notes.
 pub(super) fn table(experiment: &Experiment, world: &dyn World, besides: &[Beside]) -> String {
-    let mut table = Table::headed(
-        "figure|vCPUs|published|ours|low|high|effect, theirs|ours|direction|size|\
-         our lock|over theirs|holds",
-    );
-    for one in besides {
-        table.row(vec![
-            what(&one.published),
-            one.ours_cpus.to_string(),
-            one.published_ratio.map_or_else(|| "-".into(), three),
-            three(one.ours.median),
-            three(one.ours.low),
-            three(one.ours.high),
-            percent(&one.published, one.published_effect),
-            percent(&one.published, Some(one.ours_effect)),
-            name(one.direction),
-            name(one.size),
-            one.beside.map_or_else(String::new, |beside| three(beside.median)),
-            one.our_ratio.map_or_else(String::new, |ratio| three(ratio.median)),
-            one.ours_holds.map_or_else(String::new, name),
-        ]);
-    }
+    let row = |one: &Beside| {
+        let mut row = json!(one);
+        row["figure"] = what(&one.published).into();
+        row["direction"] = name(one.direction).into();
+        row["size"] = name(one.size).into();
+        row["ours_holds"] = one.ours_holds.map(name).into();
+        // A figure that is over nothing has no effect.
+        if one.published.over.is_none() {
+            (row["published_effect"], row["ours_effect"]) = (Value::Null, Value::Null);
+        }
+        row
+    };
+    let table = Table::of("published", &besides.iter().map(row).collect::<Vec<_>>());
     let Experiment { name, about, source, .. } = experiment;
     let score = |of: fn(&Beside) -> Agreement| {
         let count = |is| besides.iter().filter(|one| of(one) == is).count();

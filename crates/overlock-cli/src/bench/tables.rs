@@ -4,7 +4,7 @@ use crate::table::Table;
 use overlock_bench::World;
 use overlock_results::columns::{self, Column, View};
 use overlock_results::row::{Point, beside};
-use overlock_results::units::{Nanos, count, three, time};
+use overlock_results::units::{DurationArg, count, three, time};
 use overlock_results::{NO_POLICY, Takers, stats};
 
 /// The smallest share of yields whose reason is shown; rows have them all.
@@ -82,8 +82,8 @@ fn line(points: &[Point], is_first: bool) -> String {
     };
     let point = &points[0];
     cell("threads", point.cpus.unwrap_or(0).to_string(), 9);
-    cell("cs", Nanos(point.cs_ns.unwrap_or(0)).to_string(), 9);
-    cell("ncs", Nanos(point.ncs_ns.unwrap_or(0)).to_string(), 9);
+    cell("cs", DurationArg(point.cs_ns.unwrap_or(0)).to_string(), 9);
+    cell("ncs", DurationArg(point.ncs_ns.unwrap_or(0)).to_string(), 9);
     cell("floor", point.floor_ns.map_or_else(|| "-".into(), time), 9);
     let peer = point.best_peer.clone();
     let best = points.iter().find(|of| Some(&of.lock) == peer.as_ref()).map_or(0.0, Point::ops);
@@ -101,7 +101,7 @@ fn vcpus(points: &[Point], world: &dyn World, rounds: &str) -> String {
     let first = &points[0];
     let all: Vec<&Point> = points.iter().collect();
     let of = |columns| view(&all, columns, name, "lock");
-    let length = |ns: Option<u64>| Nanos(ns.unwrap_or(0));
+    let length = |ns: Option<u64>| DurationArg(ns.unwrap_or(0));
     let contention = first.contention.map(|share| three(100.0 * share));
     let contention = contention.map_or_else(String::new, |of| format!(" (contention {of} %)"));
     let mut text = format!(

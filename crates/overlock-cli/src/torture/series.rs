@@ -3,7 +3,7 @@
 use crate::output::Sink;
 use overlock::counters::Event;
 use overlock_results::row::{Row, Torture, TortureFailure};
-use overlock_sim::{Fault, FaultPlan, Faults, Report, Subject};
+use overlock_sim::{Fault, FaultPlan, Faults, Subject, TortureReport};
 use std::time::Duration;
 
 /// All runs of one lock so far.
@@ -24,7 +24,7 @@ impl Series {
         Series { subject, row, faults, events: [0; Event::ALL.len()], virtual_ns: 0, spent }
     }
 
-    pub(super) fn add(&mut self, plan: FaultPlan, report: &Report) {
+    pub(super) fn add(&mut self, plan: FaultPlan, report: &TortureReport) {
         self.row.runs += 1;
         self.row.injections +=
             u64::from(matches!(plan, FaultPlan::Inject { .. }) && report.injected);
@@ -55,7 +55,7 @@ impl Series {
 pub(super) fn tell(
     subject: &'static Subject,
     plan: FaultPlan,
-    report: &Report,
+    report: &TortureReport,
     sink: &mut Sink,
 ) -> anyhow::Result<()> {
     let Some(failure) = &report.failure else { return Ok(()) };

@@ -9,7 +9,7 @@ use crate::table::Table;
 use crate::units::count;
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
-use overlock_sim::{Fault, FaultPlan, Report, Subject, injections, run, seed_of};
+use overlock_sim::{Fault, FaultPlan, Subject, TortureReport, injections, run, seed_of};
 use std::time::{Duration, Instant};
 
 /// How long one lock is tortured before the next one's turn.
@@ -71,7 +71,7 @@ impl<'a> Torture<'a> {
         &mut self,
         index: usize,
         plan: FaultPlan,
-        report: &Report,
+        report: &TortureReport,
         sink: &mut Sink,
     ) -> Result<()> {
         self.all[index].add(plan, report);

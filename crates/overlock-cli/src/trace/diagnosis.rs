@@ -1,7 +1,7 @@
 //! What was found, and what to do about it, in a sentence or two.
 
 use crate::units;
-use overlock_trace::analysis::{Row, State};
+use overlock_trace::analysis::{State, WaitStats};
 use overlock_trace::{Class, Cure, Finding, Findings, Kind, share};
 
 /// From this share of all thread time on, a lock is named first.
@@ -183,7 +183,7 @@ pub(super) fn diagnosis(found: &Findings) -> String {
 fn crowd(found: &Findings) -> String {
     let crowd = worst(found, found.crowd().cloned());
     let row = crowd.finding.as_ref().map(|one| &one.row);
-    let count = |of: fn(&Row) -> u64| units::count(row.map_or(0, of) as f64);
+    let count = |of: fn(&WaitStats) -> u64| units::count(row.map_or(0, of) as f64);
     format!(
         "All threads that wait at {} ({}) are woken at once, and {} of {} times",
         crowd.place,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use overlock_trace::analysis::What::{
     Born, Exit, In, Out, Sample, Wait, WaitEnd, Wake, WakeEnd, Woken,
 };
-use overlock_trace::analysis::{Analysis, Event, Limits, Reason, Site, State, Wakes, What};
+use overlock_trace::analysis::{Analysis, Limits, Reason, Site, State, TraceEvent, Wakes, What};
 use overlock_trace::{Class, Cure, Facts, Finding, Findings, Kind, Loop};
 
 use super::diagnosis::{advice, diagnosis};
@@ -24,7 +24,7 @@ const LOCK: u64 = 0x1000;
 fn found(events: &[(u64, u32, What)]) -> Findings {
     let mut analysis = Analysis::new(Limits::default());
     for &(at_us, thread, what) in events {
-        analysis.event(Event { at_ns: at_us * 1000, thread, what });
+        analysis.event(TraceEvent { at_ns: at_us * 1000, thread, what });
     }
     let report = analysis.report(0);
     let rows = report.rows.iter().map(|row| {

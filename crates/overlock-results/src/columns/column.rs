@@ -3,6 +3,9 @@
 use crate::row::Point;
 use crate::units::{count, three, time};
 
+/// Names of columns, in the order in which they are shown, with commas between them.
+pub type View = str;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Three figures with k, M or G.
@@ -16,6 +19,10 @@ pub enum Unit {
     Seconds,
     /// Percent; the number is a share of 1.
     Share,
+    /// The same, without digits after the point.
+    Percent,
+    /// Percent with its sign; the number is a share of 1.
+    Change,
     /// Two digits after the point.
     Hundredths,
     /// No digits after the point.
@@ -33,6 +40,8 @@ impl Unit {
             Self::Time => time(value),
             Self::Seconds => time(1e9 * value),
             Self::Share => format!("{} %", three(100.0 * value)),
+            Self::Percent => format!("{:.0} %", 100.0 * value),
+            Self::Change => format!("{:+.1} %", 100.0 * value),
             Self::Hundredths => format!("{value:.2}"),
             Self::Whole => format!("{value:.0}"),
             Self::Times => format!("{}x", three(value)),

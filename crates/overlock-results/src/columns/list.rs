@@ -1,10 +1,40 @@
-//! All columns, each with its name, its unit, what it means, and how to get it.
+//! All columns, each with its name, its unit, what it means, and how to get it; and the views that
+//! show them.
 
 use super::Unit::{Count, Hundredths, Ratio, Share, Time, Times, Whole};
-use super::{Column, Unit};
+use super::{Column, Unit, View};
 use crate::row::{Asked, Point};
 use crate::run::Run;
 use crate::stats::Interval;
+
+/// How much threads did, and how long they waited.
+pub const THREADS: &View = "ops/s, ops low, ops high, of best, Jain, p50, p99, p99.9, stall, write stall, CPU/s, CPU/op, \
+    neighbours";
+/// What a page shows, each with its ends below it.
+pub const PAGE: &View = "of baseline, ops/s, of 1x, of best, of report, p50, p99, p99.9, longest, stall, average, \
+    Jain, read, CPU/s";
+/// Where the time of a lock went.
+pub const LOCK_TIME: &View =
+    "held, stopped, hand-over, kept, unseen, unwanted, longest unseen, turn, speed";
+/// Where the time of its threads went.
+pub const THREAD_TIME: &View = "working, waiting, kernel, queued, asleep, switches/s, lost CPU/s";
+/// How much vCPUs did, what it cost, and how long they waited.
+pub const VCPUS: &View = "CPUs, over, ops/s, ops low, ops high, of 1x, of hand-over, of native, p50, p99, p99.9, \
+    stall, write stall, CPU/s, spin/s, steal/s, exits/s, slices/s, of nominal";
+/// Does any vCPU starve, and how many acquisitions overtake a queue?
+pub const FAIRNESS: &View = "CPUs, over, least, average, most, least served, Jain, unfair";
+/// What yield policies gain, and how often they are right.
+pub const YIELDS: &View = "CPUs, over, of report, of report low, of report high, of none, of robin, of oracle, asked/s, \
+    yielded, right";
+/// How long reads of the PM timer take, and what each rule gains.
+pub const TIMER: &View =
+    "CPUs, over, reads/s, of mutex, of mutex low, of mutex high, read, in reads, backwards";
+/// How much the vCPUs of a kernel did.
+pub const IMAGE: &View = "CPUs, ops/s, ops low, ops high, of native, of native-ticket, Jain, p50, p99, p99.9, stall, \
+    steal/s, lost";
+/// Its waits and kicks by outcome.
+pub const IMAGE_WAITS: &View = "CPUs, halts, kicked, overdue, stray, early, kicks, hypercalls, halt exits, stale, futile, \
+    stolen turns";
 
 const fn column(
     name: &'static str,

@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn what_rows_say_of_themselves_is_judged_again() {
-        use crate::row::{Torture, TortureFailure, Verdict};
+        use crate::row::{Judgement, Torture, TortureFailure};
         let of = |failed| {
             let (world, lock) = ("sim".into(), "ticket".into());
             Row::Torture(Torture { world, lock, runs: 3, failed, ..Torture::default() })
@@ -292,12 +292,12 @@ mod tests {
             Row::Check(Check::plain("kicks arrive", "xen", true, "")),
             Row::Check(Check::plain("kicks arrive", "xen", false, "none did")),
         ];
-        let (met, missed) = (Verdict::Met, Verdict::Missed);
+        let (met, missed) = (Judgement::Met, Judgement::Missed);
         let verdicts: Vec<_> = check(&rows).iter().map(|check| check.verdict).collect();
         assert_eq!(verdicts, [met, missed, missed, met, missed]);
     }
     use crate::Lengths;
-    use crate::row::{Verdict, relate};
+    use crate::row::{Judgement, relate};
 
     fn point(lock: &str, cpus: u32, ops: f64) -> Point {
         let run =
@@ -317,7 +317,7 @@ mod tests {
         }
     }
 
-    fn verdicts(mut points: Vec<Point>) -> Vec<(String, Verdict)> {
+    fn verdicts(mut points: Vec<Point>) -> Vec<(String, Judgement)> {
         relate(&mut points);
         let rows: Vec<Row> = points.into_iter().map(Box::new).map(Row::Point).collect();
         check(&rows).into_iter().map(|check| (check.bound, check.verdict)).collect()
@@ -326,8 +326,8 @@ mod tests {
     #[test]
     fn a_lock_that_collapses_misses_its_bound() {
         let of = |ops| verdicts(vec![point("hybrid", 2, 100.0), point("hybrid", 16, ops)]);
-        assert_eq!(of(90.0)[0], ("throughput over 1x".into(), Verdict::Met));
-        assert_eq!(of(50.0)[0], ("throughput over 1x".into(), Verdict::Missed));
+        assert_eq!(of(90.0)[0], ("throughput over 1x".into(), Judgement::Met));
+        assert_eq!(of(50.0)[0], ("throughput over 1x".into(), Judgement::Missed));
     }
 
     #[test]
@@ -340,7 +340,7 @@ mod tests {
             let points = vec![threads("hybrid", ops), threads("std", 100.0)];
             verdicts(points).into_iter().find(|of| of.0 == "throughput over best peer").unwrap().1
         };
-        assert_eq!((of(90.0), of(80.0)), (Verdict::Met, Verdict::Missed));
+        assert_eq!((of(90.0), of(80.0)), (Judgement::Met, Judgement::Missed));
     }
 
     #[test]
@@ -358,13 +358,14 @@ mod tests {
         };
         let verdict = |bound: Bound, verdict| (bound.0.to_owned(), verdict);
         let rwlock = |task, ops| all("rwlock", "parking-lot-rwlock", task, ops);
-        let stall = verdict(WRITE_STALL, Verdict::Missed);
-        let many = [stall.clone(), verdict(READS, Verdict::Missed), verdict(EACH, Verdict::Met)];
+        let stall = verdict(WRITE_STALL, Judgement::Missed);
+        let many =
+            [stall.clone(), verdict(READS, Judgement::Missed), verdict(EACH, Judgement::Met)];
         assert_eq!(rwlock(Task::Read(99), 90.0), many);
-        let half = [stall.clone(), verdict(HALF_READS, Verdict::Missed)];
+        let half = [stall.clone(), verdict(HALF_READS, Judgement::Missed)];
         assert_eq!(rwlock(Task::Read(50), 90.0), half);
         assert_eq!(rwlock(Task::Read(0), 90.0), [stall]);
-        let waits = [verdict(WAITS, Verdict::Missed), verdict(EACH_WAIT, Verdict::Missed)];
+        let waits = [verdict(WAITS, Judgement::Missed), verdict(EACH_WAIT, Judgement::Missed)];
         assert_eq!(all("hybrid", "std", Task::Broadcast, 80.0), waits);
     }
 
@@ -374,7 +375,7 @@ mod tests {
             Row::Pair(Pair { lock: lock.into(), ns: Interval::of(&[ns]), samples: vec![ns; 3] })
         };
         let rows = [pair("rwlock", 5.0), pair("std-rwlock", 10.0), pair("parking-lot-rwlock", 8.0)];
-        let verdicts: Vec<Verdict> = check(&rows).into_iter().map(|of| of.verdict).collect();
-        assert_eq!(verdicts, [Verdict::Met, Verdict::Missed]);
+        let verdicts: Vec<Judgement> = check(&rows).into_iter().map(|of| of.verdict).collect();
+        assert_eq!(verdicts, [Judgement::Met, Judgement::Missed]);
     }
 }

@@ -10,7 +10,7 @@ use crate::page::label::trimmed;
 use crate::page::read::Recording;
 use crate::row::{Point, beside};
 use crate::stats::{self, Interval};
-use crate::units::{Nanos, three};
+use crate::units::{DurationArg, three};
 
 #[derive(Debug)]
 pub(crate) struct Section<'a> {
@@ -58,7 +58,7 @@ pub(crate) fn sections(runs: &[Recording]) -> Vec<Section<'_>> {
 /// Names the experiment of a point by everything that its points have in common.
 fn title(point: &Point) -> String {
     let mut parts = vec![point.workload.clone()];
-    let length = |name: &str, ns: Option<u64>| ns.map(|ns| format!("{name} {}", Nanos(ns)));
+    let length = |name: &str, ns: Option<u64>| ns.map(|ns| format!("{name} {}", DurationArg(ns)));
     parts.extend(length("critical section", point.cs_ns));
     match point.contention {
         // A measurement chose the pause, which differs from run to run.
@@ -67,7 +67,9 @@ fn title(point: &Point) -> String {
     }
     parts.extend(point.lengths.map(|lengths| format!("lengths {lengths}")));
     parts.extend(point.locks_count.filter(|n| *n > 1).map(|n| format!("{n} locks")));
-    parts.extend(point.then_ns.map(|[cs, ncs]| format!("then {}/{}", Nanos(cs), Nanos(ncs))));
+    parts.extend(
+        point.then_ns.map(|[cs, ncs]| format!("then {}/{}", DurationArg(cs), DurationArg(ncs))),
+    );
     parts.extend(point.uneven.filter(|n| *n > 1).map(|n| format!("first thread {n} times")));
     parts.extend(point.task.map(|_| point.use_of_lock().trim_start_matches(", ").to_owned()));
     parts.extend(point.metric.as_deref().map(|metric| format!("figure {metric}")));

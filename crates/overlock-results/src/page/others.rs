@@ -1,7 +1,7 @@
 //! Records without a chart: verdicts and failures as sentences, others as tables of their fields.
 
 use crate::columns::Unit;
-use crate::page::fields::{self, Field, GROUP, Kind, named};
+use crate::columns::fields::{self, Field, GROUP, Kind, named};
 use crate::page::read::{Other, Recording};
 use crate::page::table::{Column, Group, Table, interval, none, number};
 use crate::stats::{Interval, unique};

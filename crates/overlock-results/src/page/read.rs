@@ -1,5 +1,6 @@
 //! Reads files into runs. A line that is not a record is reported, and all others are kept.
 
+use crate::Error;
 use crate::row::{Head, Point, Row, Summary, TimelineRow};
 use serde_json::Value;
 use std::fs::File;
@@ -42,16 +43,19 @@ pub struct Results {
 }
 
 /// Hands each file to `read`, with its name; returns complaints about those that can't be opened.
-/// The only error is a path that is named twice.
+/// A path that is named twice is an error: as two runs, a file would seem to agree with itself.
 fn each(
     paths: &[PathBuf],
     mut read: impl FnMut(&str, &mut dyn BufRead),
-) -> Result<Vec<String>, PathBuf> {
+) -> Result<Vec<String>, Error> {
     let (mut complaints, mut known) = (Vec::new(), Vec::new());
     for path in paths {
         let whole = path.canonicalize().unwrap_or_else(|_| path.clone());
         if known.contains(&whole) {
-            return Err(path.clone());
+            let name = path.display();
+            return Err(Error(format!(
+                "{name} is named twice; a run can't be compared with itself"
+            )));
         }
         known.push(whole);
         if path.as_os_str() == "-" {
@@ -67,14 +71,16 @@ fn each(
     Ok(complaints)
 }
 
-pub(crate) fn files(paths: &[PathBuf]) -> Result<Results, PathBuf> {
+/// Reads all files; `-` is standard input. What can't be read is in the complaints of the results.
+pub fn files(paths: &[PathBuf]) -> Result<Results, Error> {
     let mut results = Results::default();
     let unopened = each(paths, |name, input| results.read(name, input))?;
     results.complaints.extend(unopened);
     Ok(results)
 }
 
-pub(crate) fn rows(paths: &[PathBuf]) -> Result<(Vec<Row>, Vec<String>), PathBuf> {
+/// Reads the rows of all files; `-` is standard input. Also returns complaints about what is none.
+pub fn rows(paths: &[PathBuf]) -> Result<(Vec<Row>, Vec<String>), Error> {
     let (mut rows, mut complaints) = (Vec::new(), Vec::new());
     let unopened = each(paths, |name, input| {
         lines(input, name, &mut complaints, |row, _| {

@@ -11,7 +11,7 @@ use crate::page::span::{Bar, Columns, Span, common, path};
 use crate::page::table::{Column, Group, Table, number};
 use crate::row::TimelineRow;
 use crate::stats::unique;
-use crate::units::{Nanos, three, time};
+use crate::units::{DurationArg, three, time};
 use maud::{Markup, html};
 
 /// If there are more critical sections, or more changes of a vCPU's state, than this, those shorter
@@ -238,7 +238,7 @@ impl Chart for Lanes<'_> {
             );
             return Caption { title, description: self.sentence() };
         }
-        let [cs, ncs] = [*cs_ns, *ncs_ns].map(Nanos);
+        let [cs, ncs] = [*cs_ns, *ncs_ns].map(DurationArg);
         let title = format!(
             "{lock}{policy}: {cpus} vCPU{} on {pcpus} pCPU{}, world {world}, {length} of {workload}, \
              critical section {cs}, pause {ncs}",

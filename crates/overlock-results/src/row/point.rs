@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::locks::Lock;
 use crate::run::{Losses, Name, Run, Sched, Spent, WaitNs, always, fields, known};
 use crate::stats::{Interval, Spread, coverage, median, merged};
-use crate::units::Nanos;
+use crate::units::DurationArg;
 use crate::{Lengths, Task};
 
 fields! {
@@ -161,8 +163,10 @@ impl Point {
         self.interval_coverage = coverage(runs.len());
         self.steal = mid(&|run| run.steal);
         self.lost = Some(sum(&|run| run.lost));
-        self.spent = spent(runs);
-        self.sched = sched(runs);
+        let longest = worst(&|run| run.spent.map_or(0.0, |of| of.longest_unseen_ns));
+        self.spent = medians(runs.iter().filter_map(|run| run.spent));
+        self.spent = self.spent.map(|of| Spent { longest_unseen_ns: longest, ..of });
+        self.sched = medians(runs.iter().filter_map(|run| run.sched));
         if !self.takers().has_host() {
             self.long_stalls = Some(sum(&|run| run.long_stalls));
             return;
@@ -268,7 +272,7 @@ impl Point {
     pub(crate) fn place_itself(&self) -> String {
         let cpus = self.cpus.unwrap_or(0);
         let plural = if cpus == 1 { "" } else { "s" };
-        let [cs, ncs] = [self.cs_ns, self.ncs_ns].map(|ns| Nanos(ns.unwrap_or(0)));
+        let [cs, ncs] = [self.cs_ns, self.ncs_ns].map(|ns| DurationArg(ns.unwrap_or(0)));
         format!("{cpus} thread{plural}, cs {cs}, ncs {ncs}, {}", self.shape())
     }
 
@@ -276,7 +280,7 @@ impl Point {
     pub fn shape(&self) -> String {
         let mut shape = self.lengths.map_or_else(String::new, |lengths| lengths.to_string());
         if let Some(then) = self.then_ns {
-            let [cs, ncs] = then.map(Nanos);
+            let [cs, ncs] = then.map(DurationArg);
             shape += &format!(", then {cs}/{ncs}");
         }
         if let Some(locks) = self.locks_count.filter(|locks| *locks > 1) {
@@ -329,31 +333,15 @@ fn sums<K: Clone + Ord>(
     sums
 }
 
-fn spent(runs: &[Run]) -> Option<Spent> {
-    let all: Vec<Spent> = runs.iter().filter_map(|run| run.spent).collect();
-    let mid = |of: fn(&Spent) -> f64| median(&all.iter().map(of).collect::<Vec<_>>());
-    Some(Spent {
-        held: mid(|of| of.held)?,
-        stopped: mid(|of| of.stopped)?,
-        hand_over: mid(|of| of.hand_over)?,
-        kept: mid(|of| of.kept)?,
-        unseen: mid(|of| of.unseen)?,
-        unwanted: mid(|of| of.unwanted)?,
-        turn: mid(|of| of.turn)?,
-        longest_unseen_ns: all.iter().map(|of| of.longest_unseen_ns).fold(0.0, f64::max),
-        speed: mid(|of| of.speed)?,
-    })
-}
-
-fn sched(runs: &[Run]) -> Option<Sched> {
-    let all: Vec<Sched> = runs.iter().filter_map(|run| run.sched).collect();
-    let mid = |of: fn(&Sched) -> f64| median(&all.iter().map(of).collect::<Vec<_>>());
-    let queued: Option<Vec<f64>> = all.iter().map(|of| of.queued).collect();
-    Some(Sched {
-        cpu: mid(|of| of.cpu)?,
-        system: mid(|of| of.system)?,
-        queued: queued.and_then(|queued| median(&queued)),
-        voluntary_per_s: mid(|of| of.voluntary_per_s)?,
-        involuntary_per_s: mid(|of| of.involuntary_per_s)?,
-    })
+/// The median of each number that these have, by its name; nothing if there are none. What one of
+/// them does not know is not known of all.
+fn medians<T: Serialize + DeserializeOwned>(all: impl Iterator<Item = T>) -> Option<T> {
+    let all: Option<Vec<Value>> = all.map(|one| serde_json::to_value(one).ok()).collect();
+    let all = all.filter(|all| !all.is_empty())?;
+    let mid = |name: &String| {
+        let each: Option<Vec<f64>> = all.iter().map(|one| one[name].as_f64()).collect();
+        each.and_then(|each| median(&each))
+    };
+    let names = all[0].as_object()?.keys();
+    serde_json::from_value(names.map(|name| (name.clone(), json!(mid(name)))).collect()).ok()
 }

@@ -6,6 +6,7 @@
 //! the histogram of a thread that is stuck in a lock for ever. That rules out the crate
 //! `hdrhistogram`, whose recorders have to answer the reader.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Buckets per power of two, as a power of two.
@@ -39,31 +40,51 @@ impl Histogram {
     }
 
     pub fn sum<'a>(parts: impl Iterator<Item = &'a Self>) -> Sum {
-        let mut counts = vec![0; BUCKETS];
+        let mut sum = Sum::default();
         for part in parts {
-            for (sum, count) in counts.iter_mut().zip(&part.counts) {
-                *sum += u64::from(count.load(Relaxed));
+            for (index, count) in part.counts.iter().enumerate() {
+                sum.add(index, u64::from(count.load(Relaxed)));
             }
         }
-        Sum(counts)
+        sum
     }
 }
 
-#[derive(Clone, Debug)]
-pub struct Sum(Vec<u64>);
+/// How many values fell into each bucket. Only buckets with values take memory: a program may wait
+/// at very many places, but seldom at most of them.
+#[derive(Clone, Debug, Default)]
+pub struct Sum(BTreeMap<usize, u64>);
 
 impl Sum {
+    pub fn record(&mut self, value: u64) {
+        self.add(bucket(value), 1);
+    }
+
+    pub fn merge(&mut self, other: &Self) {
+        other.0.iter().for_each(|(index, count)| self.add(*index, *count));
+    }
+
+    fn add(&mut self, index: usize, count: u64) {
+        if count > 0 {
+            *self.0.entry(index).or_default() += count;
+        }
+    }
+
+    /// Returns how many values there are.
+    pub fn count(&self) -> u64 {
+        self.0.values().sum()
+    }
+
     /// Returns the value that a `part` of all values (0 to 1) does not exceed, as the largest one
     /// of its bucket; 0 if there are none.
     pub fn quantile(&self, part: f64) -> u64 {
-        let total: u64 = self.0.iter().sum();
-        let rank = ((total as f64 * part).ceil() as u64).max(1);
+        let rank = ((self.count() as f64 * part).ceil() as u64).max(1);
         let mut seen = 0;
-        let found = self.0.iter().position(|count| {
-            seen += count;
+        let found = self.0.iter().find(|(_, count)| {
+            seen += **count;
             seen >= rank
         });
-        found.map_or(0, largest)
+        found.map_or(0, |(index, _)| largest(*index))
     }
 
     /// Counts all values by length: each entry counts those that are this large or less, and larger
@@ -71,7 +92,7 @@ impl Sum {
     /// out.
     pub fn counts(&self) -> Vec<(u64, u64)> {
         let mut told: Vec<(u64, u64)> = Vec::new();
-        for (index, &count) in self.0.iter().enumerate().filter(|(_, count)| **count > 0) {
+        for (&index, &count) in &self.0 {
             let end = quarter_end(largest(index));
             match told.last_mut() {
                 Some(entry) if entry.0 == end => entry.1 += count,
@@ -88,8 +109,7 @@ fn quarter_end(value: u64) -> u64 {
 }
 
 #[inline]
-#[must_use]
-pub fn bucket(value: u64) -> usize {
+fn bucket(value: u64) -> usize {
     if value < SUB as u64 {
         return usize::try_from(value).unwrap_or(0);
     }
@@ -98,8 +118,7 @@ pub fn bucket(value: u64) -> usize {
     (shift as usize) * SUB + usize::try_from(value >> shift).unwrap_or(0)
 }
 
-#[must_use]
-pub fn largest(index: usize) -> u64 {
+fn largest(index: usize) -> u64 {
     match index / SUB {
         0 | 1 => index as u64,
         group => (((index % SUB + SUB) as u64) << (group - 1)) + ((1 << (group - 1)) - 1),
@@ -151,5 +170,20 @@ mod tests {
         assert_eq!((at(0.0), at(0.5), at(0.9), at(0.95), at(0.999)), (10, 10, 10, 20, 20));
         assert_eq!(at(1.0) >> 40, 1);
         assert_eq!(Histogram::sum([&Histogram::default()].into_iter()).quantile(0.5), 0);
+    }
+
+    #[test]
+    fn a_sum_is_recorded_and_merged_without_a_histogram() {
+        let mut sum = Sum::default();
+        assert_eq!((sum.count(), sum.quantile(0.5)), (0, 0));
+        (1..=1000).rev().for_each(|us| sum.record(us * 1000));
+        for of in [1, 2] {
+            assert_eq!(sum.count(), of * 1000);
+            for part in [0.001, 0.5, 0.99, 1.0] {
+                let (right, found) = (part * 1e6, sum.quantile(part) as f64);
+                assert!((0.0..0.008).contains(&(found / right - 1.0)), "{found} for {right}");
+            }
+            sum.merge(&sum.clone());
+        }
     }
 }

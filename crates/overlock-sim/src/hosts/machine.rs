@@ -18,7 +18,7 @@ use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use overlock_bench::timeline::{Notes, Window};
-use overlock_bench::{Config, Hint};
+use overlock_bench::{Hint, RunConfig};
 use overlock_results::Accounts;
 use overlock_vcpu::host::Vcpu;
 use overlock_vcpu::host::sched::yield_to::Tally;
@@ -203,7 +203,7 @@ impl<'run> HostMachine<'run> {
     pub(crate) fn new(
         host: &HostProfile,
         seed: u64,
-        config: &Config<'run>,
+        config: &RunConfig<'run>,
         guest: &'run dyn Guest,
         shared: &'run dyn Any,
         pm_timer: &'run dyn Fn() -> u32,

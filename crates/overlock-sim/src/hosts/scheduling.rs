@@ -1,6 +1,6 @@
 //! The scheduler of a simulated host: ours, or one that another program brings.
 
-use overlock_bench::{Config, HostScheduler};
+use overlock_bench::{HostScheduler, RunConfig};
 use std::fmt::Debug;
 
 use overlock_vcpu::host::sched::yield_to::{self, Policy, Tally};
@@ -95,7 +95,7 @@ pub(super) fn ns(span: std::time::Duration) -> u64 {
 
 /// The scheduler that a configuration asks for, with its yield policy.
 pub(super) fn scheduler(
-    config: &Config<'_>,
+    config: &RunConfig<'_>,
     topology: &Topology,
     make: Option<MakeScheduler>,
 ) -> Result<Box<dyn OtherScheduler>, Error> {

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use overlock_bench::workload::{self, Profile};
-use overlock_bench::{Config, Engine, Failed, Hint, Job, Outcome, Program, Vcpu, World, Yields};
+use overlock_bench::{
+    Engine, Failed, Hint, Job, Observed, Program, RunConfig, ThisVcpu, World, Yields,
+};
 use overlock_results::Run;
 use overlock_results::locks::Lock;
 use overlock_vcpu::host::sched::yield_to::NAMES;
@@ -19,7 +21,7 @@ use super::scheduling::MakeScheduler;
 use super::timer;
 
 /// Runs a profile under a lock, as [`workload::run`] does.
-type RunLock = fn(&Simulation<'_>, &Config<'_>, &Profile, &str) -> Result<Run, Error>;
+type RunLock = fn(&Simulation<'_>, &RunConfig<'_>, &Profile, &str) -> Result<Run, Error>;
 
 /// What another program adds to simulations.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +56,7 @@ impl Setup {
     /// stop.
     pub fn run(
         &self,
-        config: &Config,
+        config: &RunConfig,
         profile: &Profile,
         lock: &str,
     ) -> Result<(Run, Counts), Error> {
@@ -67,9 +69,9 @@ impl Setup {
     /// Those of [`run`](Self::run).
     pub fn run_program<P: Program<Simulated>>(
         &self,
-        config: &Config,
+        config: &RunConfig,
         program: &P,
-    ) -> Result<(Outcome, Counts), Error> {
+    ) -> Result<(Observed, Counts), Error> {
         self.during(|simulation| simulation.run(config, program))
     }
 
@@ -104,7 +106,11 @@ impl Engine for Simulation<'_> {
         Some(self.setup.host.wake_ns())
     }
 
-    fn run<P: Program<Simulated>>(&self, config: &Config, program: &P) -> Result<Outcome, Error> {
+    fn run<P: Program<Simulated>>(
+        &self,
+        config: &RunConfig,
+        program: &P,
+    ) -> Result<Observed, Error> {
         config.check()?;
         let (read, tables) = (timer::reader(config.pm_timer), Tables::new(config.vcpus));
         let guest = Hosted(program);
@@ -123,7 +129,7 @@ impl Engine for Simulation<'_> {
         self.counts.borrow_mut().add(machine.counts());
         let ended_ns = machine.stop_at;
         let ran = Duration::from_nanos(ended_ns);
-        Ok(Outcome { ran, ended_ns, vcpus, yields: Yields::of(yields.reasons(), yields.hits()) })
+        Ok(Observed { ran, ended_ns, vcpus, yields: Yields::of(yields.reasons(), yields.hits()) })
     }
 }
 
@@ -132,10 +138,10 @@ struct Hosted<'run, P>(&'run P);
 
 impl<P: Program<Simulated>> Guest for Hosted<'_, P> {
     fn run(&self) {
-        self.0.run(Vcpu::current());
+        self.0.run(ThisVcpu::current());
     }
     fn interrupt(&self, number: u32) {
-        self.0.interrupt(Vcpu::current(), number);
+        self.0.interrupt(ThisVcpu::current(), number);
     }
     fn hint(&self, vcpu: u32) -> Hint {
         self.0.hint(vcpu)

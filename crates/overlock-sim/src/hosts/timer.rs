@@ -12,7 +12,7 @@ use overlock::Refresh;
 use overlock::atomic::{Atomic, ConstAtomic};
 use overlock_results::PmTimerRule;
 use overlock_vcpu::host::Nanos;
-use overlock_vcpu::host::pm_timer::read::{Clamped, Lock, Mutexed, Pure, ReadRule};
+use overlock_vcpu::host::pm_timer::read::{Clamped, Mutexed, MutualExclusion, Pure, ReadRule};
 use overlock_vcpu::host::pm_timer::{NoSci, PmTimer, Width};
 
 use super::machine::calls::{Timed, is_on_host, relax, spend, sync, with};
@@ -131,7 +131,7 @@ impl Spin {
     }
 }
 
-impl Lock for Spin {
+impl MutualExclusion for Spin {
     fn with<T>(&self, section: impl FnOnce() -> T) -> T {
         waiting(|| {
             while !self.try_lock() {

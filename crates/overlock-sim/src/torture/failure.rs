@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A question that the machine asks about every run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Oracle {
+pub enum Property {
     /// Does at most one CPU hold a lock?
     Exclusion,
     /// Is a waiter of a free lock awake, or about to be woken? Timers and luck do not count.
@@ -31,7 +31,7 @@ pub enum Oracle {
     Panic,
 }
 
-impl Oracle {
+impl Property {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Exclusion => "exclusion",
@@ -52,7 +52,7 @@ impl Oracle {
 /// The first thing that went wrong in a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Breach {
-    pub oracle: Oracle,
+    pub oracle: Property,
     /// When, in virtual nanoseconds since the run began.
     pub at_ns: u64,
     /// The CPU that made the last step.

@@ -1,13 +1,13 @@
 //! All runs in which the CPUs of scripts are taken away, at every step.
 
 use crate::torture::plan::FaultPlan;
-use crate::torture::run::{Report, run};
+use crate::torture::run::{TortureReport, run};
 use crate::torture::script::{SCRIPTS, Script};
 use crate::torture::subject::Subject;
 
 /// Takes each CPU of each script away at each of its steps, one run per step, and adds the
 /// runs in which one is interrupted as well.
-pub fn injections(subject: &'static Subject) -> impl Iterator<Item = (FaultPlan, Report)> {
+pub fn injections(subject: &'static Subject) -> impl Iterator<Item = (FaultPlan, TortureReport)> {
     let steps = roles(subject, |script| script.cpus).flat_map(move |(script, role)| {
         runs(subject, 0, move |step| FaultPlan::Inject { script, role, step, then: None })
     });
@@ -16,7 +16,7 @@ pub fn injections(subject: &'static Subject) -> impl Iterator<Item = (FaultPlan,
 
 /// Takes CPUs of the scripts with two faults away at each of their steps, and interrupts them at
 /// each later step: one run per pair of steps.
-fn pairs(subject: &'static Subject) -> impl Iterator<Item = (FaultPlan, Report)> {
+fn pairs(subject: &'static Subject) -> impl Iterator<Item = (FaultPlan, TortureReport)> {
     roles(subject, Script::hit_twice).flat_map(move |(script, role)| {
         let rows = (0..).map_while(move |step| {
             let plan = move |then| FaultPlan::Inject { script, role, step, then: Some(then) };
@@ -44,7 +44,7 @@ fn runs(
     subject: &'static Subject,
     first: u64,
     plan: impl Fn(u64) -> FaultPlan,
-) -> impl Iterator<Item = (FaultPlan, Report)> {
+) -> impl Iterator<Item = (FaultPlan, TortureReport)> {
     let mut more = true;
     (first..).map_while(move |step| {
         let plan = plan(step);

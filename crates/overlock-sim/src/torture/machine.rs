@@ -32,7 +32,7 @@ use overlock::counters::Event as Counter;
 use crate::engine::{self, Core, Home};
 use crate::torture::arena::Arena;
 use crate::torture::conditions::{CPUS, Conditions, Hold, Verb};
-use crate::torture::failure::{Breach, Oracle};
+use crate::torture::failure::{Breach, Property};
 use crate::torture::faults::{Fault, Faults, Injection};
 use crate::torture::kind::{Kind, Layout};
 use crate::torture::lock_model::LockModel;
@@ -398,7 +398,7 @@ impl TorturedMachine {
         self.tally.faults.add(fault);
     }
 
-    pub(crate) fn fail(&mut self, lock: Option<usize>, oracle: Oracle, text: String) {
+    pub(crate) fn fail(&mut self, lock: Option<usize>, oracle: Property, text: String) {
         if self.failure.is_none() {
             let (at_ns, cpu) = (self.core.now, self.cpu());
             self.failure = Some(Breach { oracle, at_ns, cpu, lock, text });

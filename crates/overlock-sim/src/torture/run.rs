@@ -27,7 +27,7 @@ const SCRIPT_STEPS: u64 = 5_000_000;
 
 /// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
+pub struct TortureReport {
     /// How many atomic accesses were made.
     pub steps: u64,
     /// How many acquisitions were made, of all locks together.
@@ -58,7 +58,7 @@ pub struct Report {
 ///
 /// # Panics
 /// If the system refuses memory.
-pub fn run(subject: &'static Subject, plan: FaultPlan) -> Report {
+pub fn run(subject: &'static Subject, plan: FaultPlan) -> TortureReport {
     let mut arena = Arena::enter();
     let mut machine = match plan {
         FaultPlan::Random { seed, steps, cpus } => {
@@ -86,7 +86,7 @@ pub fn run(subject: &'static Subject, plan: FaultPlan) -> Report {
     };
     machine.numbers = subject.numbers;
     let machine = calls::enter(machine);
-    Report {
+    TortureReport {
         steps: machine.tally.steps,
         acquisitions: machine.tally.acquisitions,
         virtual_ns: machine.core.now,
@@ -106,7 +106,7 @@ pub fn run(subject: &'static Subject, plan: FaultPlan) -> Report {
 ///
 /// # Panics
 /// If the system refuses memory.
-pub fn torture(subject: &'static Subject, seed: u64, steps: u64) -> Report {
+pub fn torture(subject: &'static Subject, seed: u64, steps: u64) -> TortureReport {
     run(subject, FaultPlan::Random { seed, steps, cpus: None })
 }
 

@@ -77,7 +77,7 @@ pub struct Subject {
     /// Its name on the command line.
     pub name: &'static str,
     /// If the subject is meant to fail: the oracles that may catch it. Empty if it is sound.
-    pub known_bad: &'static [crate::Oracle],
+    pub known_bad: &'static [crate::Property],
     pub(crate) waits: bool,
     /// What it writes in place of a queue node's state, if it is wrong on purpose.
     pub(crate) numbers: Option<fn(u32) -> u32>,
@@ -175,7 +175,7 @@ pub(crate) const fn bare<W: Waiting>(name: &'static str, kind: Kind) -> Subject 
 }
 
 /// A subject that one of these oracles has to catch.
-pub(crate) const fn bad(known_bad: &'static [crate::Oracle], subject: Subject) -> Subject {
+pub(crate) const fn bad(known_bad: &'static [crate::Property], subject: Subject) -> Subject {
     Subject { known_bad, ..subject }
 }
 

@@ -3,7 +3,7 @@
 use overlock::raw::Narrow;
 use overlock::{Hybrid, Queued, TestAndSet, Ticket};
 
-use crate::torture::failure::Oracle;
+use crate::torture::failure::Property;
 use crate::torture::platform::{
     ByAddress, ByNumber, Cheap, Ending, Inject, SpinOnly, SwitchedOff, Unfenced,
 };
@@ -30,7 +30,8 @@ pub fn subject(name: &str) -> Option<&'static Subject> {
 }
 
 /// If `membarrier` does nothing, a cheap release misses a waiter that has halted.
-const UNFENCED: &[Oracle] = &[Oracle::LostWakeup, Oracle::Progress, Oracle::Order, Oracle::Bypass];
+const UNFENCED: &[Property] =
+    &[Property::LostWakeup, Property::Progress, Property::Order, Property::Bypass];
 
 static SUBJECTS: &[Subject] = &[
     timed::<ByNumber, TestAndSet<Inject<ByNumber>, Probe>>("test-and-set", UNFAIR),
@@ -43,11 +44,11 @@ static SUBJECTS: &[Subject] = &[
     timed::<Ending, Hybrid<Inject<Ending>, Probe>>("ending-hybrid", ENDING),
     plain::<Cheap, Ticket<Inject<Cheap>, Probe>>("cheap-ticket", TICKET),
     bad(
-        &[Oracle::Progress],
+        &[Property::Progress],
         timed::<ByNumber, Queued<Inject<ByNumber>, Probe>>("endless-queued", ENDING),
     ),
     bad(
-        &[Oracle::Progress, Oracle::LostWakeup],
+        &[Property::Progress, Property::LostWakeup],
         timed::<ByNumber, Hybrid<Inject<ByNumber>, Probe>>("endless-hybrid", ENDING),
     ),
     timed::<Cheap, Queued<Inject<Cheap>, Probe>>("cheap-queued", CHEAP_QUEUED),

@@ -1,13 +1,13 @@
 //! Is every faulty lock caught, and by the oracle meant for it?
 
-use overlock_sim::{Oracle, Report, Subject, injections, seed_of, torture};
+use overlock_sim::{Property, Subject, TortureReport, injections, seed_of, torture};
 
 use crate::support::{bad, each};
 
 /// How many random runs a mistake has to show itself in. Most need a few, two need hundreds.
 const RUNS: u64 = 6_000;
 
-fn is_caught_as_meant(subject: &Subject, mut reports: impl Iterator<Item = Report>) {
+fn is_caught_as_meant(subject: &Subject, mut reports: impl Iterator<Item = TortureReport>) {
     let failure = reports.find_map(|report| report.failure);
     let failure = failure.unwrap_or_else(|| panic!("{} is not caught", subject.name));
     assert!(subject.known_bad.contains(&failure.oracle), "{}: {failure}", subject.name);
@@ -38,17 +38,17 @@ fn torture_catches_every_mistake() {
 #[test]
 fn every_oracle_has_a_mistake_to_catch() {
     for oracle in [
-        Oracle::Exclusion,
-        Oracle::LostWakeup,
-        Oracle::Progress,
-        Oracle::Order,
-        Oracle::Bypass,
-        Oracle::Freed,
-        Oracle::Kicks,
-        Oracle::Deadline,
-        Oracle::Residue,
-        Oracle::Freshness,
-        Oracle::Panic,
+        Property::Exclusion,
+        Property::LostWakeup,
+        Property::Progress,
+        Property::Order,
+        Property::Bypass,
+        Property::Freed,
+        Property::Kicks,
+        Property::Deadline,
+        Property::Residue,
+        Property::Freshness,
+        Property::Panic,
     ] {
         assert!(bad().any(|subject| subject.known_bad == [oracle]), "{}", oracle.name());
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use overlock::atomic::Atomic;
 use overlock_bench::experiment::Experiment;
 use overlock_bench::workload::Profile;
-use overlock_bench::{Config, Program, Vcpu, Verbs, World as _};
+use overlock_bench::{Program, RunConfig, ThisVcpu, Verbs, World as _};
 use overlock_results::locks::{HAND_OVER, LOCKS};
 use overlock_results::{PmTimerRule, Run};
 use overlock_sim::hosts::{Counts, Error, HostProfile, More, Setup, Simulated, Simulator, Timed};
@@ -16,13 +16,13 @@ fn setup(host: &str, seed: u64) -> Setup {
     Setup { host: HostProfile::named(host).unwrap(), seed, more: More::NOTHING }
 }
 
-fn run(setup: &Setup, config: &Config, workload: &str, lock: &str) -> (Run, Counts) {
+fn run(setup: &Setup, config: &RunConfig, workload: &str, lock: &str) -> (Run, Counts) {
     setup.run(config, &Profile::named(workload).unwrap(), lock).unwrap()
 }
 
 /// A run of `ms` milliseconds of virtual time, on `vcpus` vCPUs and `pcpus` pCPUs.
-fn millis(ms: u64, vcpus: u32, pcpus: u32) -> Config<'static> {
-    Config { duration: Duration::from_millis(ms), ..Config::new(vcpus, pcpus) }
+fn millis(ms: u64, vcpus: u32, pcpus: u32) -> RunConfig<'static> {
+    RunConfig { duration: Duration::from_millis(ms), ..RunConfig::new(vcpus, pcpus) }
 }
 
 /// The whole content of a record.
@@ -56,7 +56,7 @@ fn the_laboratorys_experiment_file_runs_and_shows_what_the_project_is_about() {
 fn a_run_can_be_cancelled() {
     for vcpus in [1, 3] {
         let cancel = AtomicBool::new(false);
-        let config = Config { cancel: Some(&cancel), ..millis(200_000, vcpus, 2) };
+        let config = RunConfig { cancel: Some(&cancel), ..millis(200_000, vcpus, 2) };
         let record = thread::scope(|scope| {
             scope.spawn(|| {
                 thread::sleep(Duration::from_millis(20));
@@ -75,7 +75,8 @@ fn modes_and_interrupts_reach_the_policy() {
     let load = Experiment::parse("ipi-one", file).unwrap().profile().unwrap();
     let codes = |load: &Profile, policy, hidden_ipis| {
         let (guest_vcpus, pause_window) = (8, Duration::from_micros(2));
-        let config = Config { policy, guest_vcpus, pause_window, hidden_ipis, ..millis(30, 16, 2) };
+        let config =
+            RunConfig { policy, guest_vcpus, pause_window, hidden_ipis, ..millis(30, 16, 2) };
         let (run, _) = setup("dev-kvm", 1).run(&config, load, "queued").unwrap();
         move |code: &str| run.yields.get(code).copied().unwrap_or(0)
     };
@@ -96,7 +97,7 @@ fn halt_polling_helps_where_pcpus_are_idle_and_changes_nothing_else() {
     let load = Profile { think_ns: 20_000, section_ns: 3_000, ..Profile::named("micro").unwrap() };
     let ran = |pcpus, poll_us| {
         let halt_poll = Duration::from_micros(poll_us);
-        let config = Config { halt_poll, ..millis(20, 8, pcpus) };
+        let config = RunConfig { halt_poll, ..millis(20, 8, pcpus) };
         setup("e5-2620v4", 1).run(&config, &load, "queued").unwrap().0
     };
     let [without, with] = [0, 200].map(|us| ran(8, us));
@@ -108,14 +109,14 @@ fn halt_polling_helps_where_pcpus_are_idle_and_changes_nothing_else() {
 #[test]
 fn a_cancelled_run_whose_program_does_not_return_is_given_up() {
     let (cancel, last_ns) = (AtomicBool::new(true), AtomicU64::new(0));
-    let body = |vcpu: Vcpu<Simulated>| {
+    let body = |vcpu: ThisVcpu<Simulated>| {
         loop {
             vcpu.work_ns(1_000_000);
             vcpu.stopping();
             last_ns.store(vcpu.now_ns(), Relaxed);
         }
     };
-    let config = Config { cancel: Some(&cancel), ..millis(5, 2, 1) };
+    let config = RunConfig { cancel: Some(&cancel), ..millis(5, 2, 1) };
     let failed = setup("dev-kvm", 1).run_program(&config, &Odd(body)).unwrap_err();
     assert!(matches!(failed, Error::Runaway { .. }), "{failed}");
     assert!(last_ns.into_inner() < 200_000_000);
@@ -126,8 +127,8 @@ fn every_lock_and_workload_runs_and_repeats_by_its_seed() {
     let mut differ = 0;
     for workload in Profile::names() {
         for lock in LOCKS.into_iter().chain([HAND_OVER]) {
-            let config = Config { policy: "pv-hint", ..millis(3, 5, 2) };
-            let config = Config { pause_window: Duration::from_micros(20), ..config };
+            let config = RunConfig { policy: "pv-hint", ..millis(3, 5, 2) };
+            let config = RunConfig { pause_window: Duration::from_micros(20), ..config };
             let (record, counts) = run(&setup("dev-kvm", 7), &config, workload, lock);
             assert!(record.ops_per_s > 0.0, "{workload}, {lock}: {record:?}");
             assert_eq!(record.timer_backwards, 0, "{workload}, {lock}");
@@ -192,7 +193,7 @@ fn a_load_in_vain_takes_as_long_whether_machine_or_vcpu_makes_it() {
     // Where spinners report, even if never in this run, their own coroutines make all loads.
     let ran = |pause_window: Duration| {
         let line = Neighbours::default();
-        let body = |vcpu: Vcpu<Simulated>| {
+        let body = |vcpu: ThisVcpu<Simulated>| {
             for turn in 1..=200 {
                 if vcpu.number() == 0 {
                     vcpu.work_ns(3_000);
@@ -205,7 +206,7 @@ fn a_load_in_vain_takes_as_long_whether_machine_or_vcpu_makes_it() {
                 }
             }
         };
-        let config = Config { pause_window, ..millis(5, 4, 4) };
+        let config = RunConfig { pause_window, ..millis(5, 4, 4) };
         let setup = setup("e5-2699v3", 1);
         let (outcome, counts) = setup.run_program(&config, &Odd(body)).unwrap();
         (format!("{:?}", outcome.vcpus), counts.accesses, counts.transfers)
@@ -220,7 +221,7 @@ fn a_load_in_vain_takes_as_long_whether_machine_or_vcpu_makes_it() {
 fn sees_after(pauses: u32) -> f64 {
     let line = Neighbours::default();
     let (changed_at, seen) = ([const { AtomicU64::new(0) }; 501], AtomicU64::new(0));
-    let body = |vcpu: Vcpu<Simulated>| {
+    let body = |vcpu: ThisVcpu<Simulated>| {
         for turn in 1..=500 {
             if vcpu.number() == 0 {
                 vcpu.work_ns(5_000);
@@ -257,7 +258,7 @@ fn a_kick_takes_effect_half_way_and_waking_a_sleeper_takes_the_kicker_longer() {
     (costs.call.ns, costs.kick.ns, costs.wake.ns, costs.clock.ns) = (10_000, 3_000, 50_000, 0);
     let times = [const { AtomicU64::new(0) }; 4];
     let go = Neighbours::default();
-    let body = |vcpu: Vcpu<Simulated>| {
+    let body = |vcpu: ThisVcpu<Simulated>| {
         if vcpu.number() == 0 {
             vcpu.work_ns(1_000_000);
             times[0].store(vcpu.now_ns(), Relaxed);
@@ -289,8 +290,8 @@ fn interrupts_are_answered_by_those_that_compute_spin_halt_and_wait_for_a_pcpu()
 #[test]
 fn the_oracle_beats_a_host_that_does_nothing() {
     let with = |policy| {
-        let config = Config { policy, ..millis(100, 8, 2) };
-        let config = Config { pause_window: Duration::from_micros(50), ..config };
+        let config = RunConfig { policy, ..millis(100, 8, 2) };
+        let config = RunConfig { pause_window: Duration::from_micros(50), ..config };
         let profile = Profile { section_ns: 1_000, ..Profile::named("micro").unwrap() };
         setup("dev-kvm", 5).run(&config, &profile, "native-ticket").unwrap().0
     };
@@ -302,7 +303,7 @@ fn the_oracle_beats_a_host_that_does_nothing() {
 #[test]
 fn sampling_finds_spinners_that_say_nothing() {
     let every = Some(Duration::from_micros(200));
-    let config = Config { policy: "oracle", sample_every: every, ..millis(50, 6, 2) };
+    let config = RunConfig { policy: "oracle", sample_every: every, ..millis(50, 6, 2) };
     let (record, _) = run(&setup("dev-kvm", 1), &config, "micro", "native-ticket");
     let found: u64 = record.vcpus.iter().map(|vcpu| vcpu.sampled_spins).sum();
     assert!(found > 0 && record.exits["long-spin"] == 0, "{record:?}");
@@ -338,7 +339,7 @@ fn background_load_takes_time_that_nobody_else_accounts_for() {
 #[test]
 fn readers_of_the_timer_wait_for_each_other_under_a_mutex_and_not_without_a_lock() {
     let reads = |rule| {
-        let config = Config { pm_timer: rule, ..millis(2, 32, 32) };
+        let config = RunConfig { pm_timer: rule, ..millis(2, 32, 32) };
         run(&setup("opteron-48", 1), &config, "pmtimer", LOCKS[0]).0
     };
     let rates: Vec<f64> = PmTimerRule::ALL.iter().map(|&rule| reads(rule).ops_per_s).collect();
@@ -350,8 +351,8 @@ fn readers_of_the_timer_wait_for_each_other_under_a_mutex_and_not_without_a_lock
 /// A program that does what workloads never do.
 struct Odd<F>(F);
 
-impl<F: Fn(Vcpu<Simulated>) + Sync> Program<Simulated> for Odd<F> {
-    fn run(&self, vcpu: Vcpu<Simulated>) {
+impl<F: Fn(ThisVcpu<Simulated>) + Sync> Program<Simulated> for Odd<F> {
+    fn run(&self, vcpu: ThisVcpu<Simulated>) {
         (self.0)(vcpu);
     }
 }
@@ -361,14 +362,14 @@ fn a_host_that_is_too_small_a_program_that_never_stops_and_one_that_panics_are_t
     let profile = Profile::named("micro").unwrap();
     let error = setup("dev-kvm", 1).run(&millis(1, 4, 3), &profile, "hybrid").unwrap_err();
     assert!(error.to_string().contains("has 2 pCPUs, not 3"), "{error}");
-    let odd = |config: &Config, body: fn(Vcpu<Simulated>)| {
+    let odd = |config: &RunConfig, body: fn(ThisVcpu<Simulated>)| {
         setup("dev-kvm", 1).run_program(config, &Odd(body))
     };
     let error = odd(&millis(1, 2, 2), |vcpu| {
         assert!(vcpu.number() != 1, "one of two");
     });
     assert!(matches!(error, Err(Error::Panicked { vcpu: 1, .. })), "{error:?}");
-    let config = Config { grace: Duration::from_millis(2), ..millis(1, 2, 2) };
+    let config = RunConfig { grace: Duration::from_millis(2), ..millis(1, 2, 2) };
     let error = odd(&config, |vcpu| {
         while vcpu.number() == 0 {
             vcpu.sleep_ns(1_000);
@@ -385,7 +386,7 @@ fn halts_end_by_kick_deadline_and_early_kick() {
     let (outcome, _) = setup("e5-2699v3", 1)
         .run_program(
             &millis(50, 2, 2),
-            &Odd(|vcpu: Vcpu<Simulated>| {
+            &Odd(|vcpu: ThisVcpu<Simulated>| {
                 let word = <Simulated as Verbs>::Word::default();
                 if vcpu.number() == 0 {
                     let before = vcpu.now_ns();

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use overlock::counters::Event;
-use overlock_sim::{FaultPlan, Report, injections};
+use overlock_sim::{FaultPlan, TortureReport, injections};
 
 use crate::support::{each, good};
 
@@ -49,7 +49,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn add(&mut self, plan: FaultPlan, report: &Report) {
+    fn add(&mut self, plan: FaultPlan, report: &TortureReport) {
         self.taken_away += u64::from(report.injected);
         self.longest_bypass = self.longest_bypass.max(report.longest_bypass);
         for (sum, count) in self.events.iter_mut().zip(report.events) {

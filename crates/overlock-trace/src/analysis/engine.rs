@@ -22,10 +22,10 @@
 //! that it was free until then, and which wait ends with the lock. It may tell of a release later
 //! than of what came after it, but not later than that another thread has the lock.
 
-use super::event::{Event, SHARED, What};
+use super::event::{SHARED, TraceEvent, What};
 use super::hash::HashMap;
 use super::lock::Lock;
-use super::report::{self, Key, Report, Row};
+use super::report::{self, Key, Report, WaitStats};
 use super::spin::Spins;
 use super::state::{Site, State, Times};
 use super::timeline::Timeline;
@@ -116,7 +116,7 @@ pub struct Analysis {
     /// How many threads of a process could run and have no processor.
     pub(super) starved: HashMap<u32, u32>,
     pub(super) keys: HashMap<Key, usize>,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<WaitStats>,
     pub(super) spins: Spins,
     pub(super) time: Times,
     pub(super) born: u64,
@@ -151,8 +151,8 @@ impl Analysis {
     }
 
     /// Takes the next event. Events of threads that were not born are ignored.
-    pub fn event(&mut self, event: Event) {
-        let Event { at_ns: at, thread, what } = event;
+    pub fn event(&mut self, event: TraceEvent) {
+        let TraceEvent { at_ns: at, thread, what } = event;
         self.first.get_or_insert(at);
         self.last = self.last.max(at);
         self.events += 1;
@@ -290,7 +290,7 @@ impl Analysis {
         }
         // Places themselves are few, because the source numbers only so many.
         self.unkept += u64::from(self.rows.len() >= self.limits.sites);
-        self.rows.push(Row::new(key));
+        self.rows.push(WaitStats::new(key));
         self.keys.insert(key, self.rows.len() - 1);
         self.rows.len() - 1
     }

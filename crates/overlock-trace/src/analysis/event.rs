@@ -9,7 +9,7 @@ pub const SHARED: u64 = 1 << 63;
 /// One thing that a thread did. Events arrive in the order of time, but what a thread did without a
 /// processor may be told when it gets one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct TraceEvent {
     /// Nanoseconds of any clock that does not jump.
     pub at_ns: u64,
     /// The thread, by a number that is unique in the system.

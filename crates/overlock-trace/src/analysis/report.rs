@@ -1,8 +1,8 @@
 //! What came out: each thing that threads slept for at a place, split by what a lock's holder did.
 
-use super::lengths::Lengths;
 use super::spin::SpinReport;
 use super::state::{Link, Reason, Site, State, Times};
+use overlock_results::stats::Sum;
 use std::collections::BTreeMap;
 
 /// What a thread slept for, and where.
@@ -19,14 +19,14 @@ pub struct Key {
 
 /// All sleeps of one kind at one place.
 #[derive(Clone, Debug, Default)]
-pub struct Row {
+pub struct WaitStats {
     pub key: Key,
     /// How many stalls: consecutive sleeps of a thread for the same lock are one.
     pub waits: u64,
     pub waited_ns: u64,
-    pub wait_ns: Lengths,
+    pub wait_ns: Sum,
     /// How long threads that had slept for the lock held it, where that was seen.
-    pub hold_ns: Lengths,
+    pub hold_ns: Sum,
     pub longest_ns: u64,
     /// The thread that waited for so long.
     pub longest_thread: u32,
@@ -66,9 +66,9 @@ pub struct Row {
 /// How many threads and places that end waits are kept apart for a row.
 const MOST_ENDERS: usize = 64;
 
-impl Row {
+impl WaitStats {
     pub(crate) fn new(key: Key) -> Self {
-        Row { key, ..Row::default() }
+        WaitStats { key, ..WaitStats::default() }
     }
 
     /// Adds a stall of a thread.
@@ -91,7 +91,7 @@ impl Row {
     }
 
     /// Adds the sleeps of another word, process or place.
-    pub fn merge(&mut self, other: &Row) {
+    pub fn merge(&mut self, other: &WaitStats) {
         self.waits += other.waits;
         self.waited_ns += other.waited_ns;
         self.wait_ns.merge(&other.wait_ns);
@@ -152,7 +152,7 @@ impl Row {
 #[derive(Clone, Debug)]
 pub struct Report {
     /// Each thing slept for and place, the one with the most time first.
-    pub rows: Vec<Row>,
+    pub rows: Vec<WaitStats>,
     /// Loops that wait on a processor, the one with the most samples first.
     pub spins: Vec<SpinReport>,
     pub time: Times,
@@ -170,7 +170,7 @@ pub struct Report {
 }
 
 /// A look at a lock tells of all places where threads wait for it.
-fn share_looks(rows: &mut [Row]) {
+fn share_looks(rows: &mut [WaitStats]) {
     let mut looks: BTreeMap<(u32, u64), (u64, u64)> = BTreeMap::new();
     for row in rows.iter() {
         let sum = looks.entry((row.key.process, row.key.lock)).or_default();
@@ -186,8 +186,8 @@ const ENOUGH_LOOKS: u64 = 20;
 
 /// Makes rows whole: sleeps that only looks have told apart stand for those in between, and what
 /// nothing has told apart is a row of its own, so that rows add up to the `asleep` time.
-pub(crate) fn complete(mut rows: Vec<Row>, asleep_ns: u64) -> Vec<Row> {
-    let is_sleep = |row: &Row| row.key.reason.is_some();
+pub(crate) fn complete(mut rows: Vec<WaitStats>, asleep_ns: u64) -> Vec<WaitStats> {
+    let is_sleep = |row: &WaitStats| row.key.reason.is_some();
     let told: u64 = rows
         .iter()
         .filter(|row| is_sleep(row) && row.looked.is_none())
@@ -210,11 +210,11 @@ pub(crate) fn complete(mut rows: Vec<Row>, asleep_ns: u64) -> Vec<Row> {
     let unknown = asleep_ns.saturating_sub(known);
     if unknown > 0 {
         let key = Key { reason: Some(Reason(0)), ..Key::default() };
-        rows.push(Row { key, waits: 1, waited_ns: unknown, ..Row::default() });
+        rows.push(WaitStats { key, waits: 1, waited_ns: unknown, ..WaitStats::default() });
     }
     rows.retain(|row| row.waits > 0);
     share_looks(&mut rows);
-    rows.iter_mut().for_each(Row::share_late);
+    rows.iter_mut().for_each(WaitStats::share_late);
     rows.sort_by_key(|row| (std::cmp::Reverse(row.waited_ns), row.key));
     rows
 }

@@ -1,6 +1,6 @@
 //! A wait while it lasts, and the parts into which its time is split.
 
-use super::report::Row;
+use super::report::WaitStats;
 use super::state::{Link, Site, State, Times};
 
 /// How many readers a wait remembers, to know them again.
@@ -41,7 +41,7 @@ pub(crate) struct Wait {
     passed: Option<u64>,
 }
 
-impl Row {
+impl WaitStats {
     /// Adds what a wait has found out that ended at a time, with at most some number of things that
     /// holders slept in.
     pub(crate) fn take(&mut self, wait: &Wait, ended: u64, most: usize) {

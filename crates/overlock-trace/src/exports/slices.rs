@@ -1,6 +1,6 @@
 //! What each thread did from when to when: the common part of files for other tools.
 
-use crate::analysis::{Event, Site, State, What};
+use crate::analysis::{Site, State, TraceEvent, What};
 use crate::sources::tracer::Tracer;
 use crate::verdicts::Names;
 use std::collections::{BTreeMap, HashMap};
@@ -57,7 +57,7 @@ impl Slices {
         let mut slices = Slices { first, ..Slices::default() };
         let mut open: HashMap<u32, Open> = HashMap::new();
         let mut released: HashMap<u64, Ender> = HashMap::new();
-        for (Event { at_ns, thread, what }, cpu) in &tracer.kept {
+        for (TraceEvent { at_ns, thread, what }, cpu) in &tracer.kept {
             let at = at_ns.saturating_sub(first);
             let one = open.entry(*thread).or_default();
             let next = match what {

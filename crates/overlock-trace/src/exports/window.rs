@@ -2,7 +2,7 @@
 //! which one held which lock.
 
 use super::slices::{Slice, Slices};
-use crate::analysis::{Event, What};
+use crate::analysis::{TraceEvent, What};
 use crate::names::Class;
 use crate::sources::tracer::Tracer;
 use crate::verdicts::Names;
@@ -76,8 +76,8 @@ fn place_in(list: &mut Vec<u32>, number: u32, most: usize) -> Option<u32> {
 }
 
 impl Drawn {
-    fn event(&mut self, event: Event, names: &mut Names<'_>) {
-        let Event { at_ns: at, thread, what } = event;
+    fn event(&mut self, event: TraceEvent, names: &mut Names<'_>) {
+        let TraceEvent { at_ns: at, thread, what } = event;
         match what {
             What::Wait { lock, site, .. } if names.class(site, lock) == Class::Lock => {
                 if self.locks.len() < MOST_LOCKS && !self.locks.contains_key(&lock) {

@@ -1,6 +1,6 @@
 //! What threads sleep for.
 
-use crate::analysis::Row;
+use crate::analysis::WaitStats;
 
 /// What a sleep means for a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,7 +109,7 @@ impl Kind {
     }
 
     /// Returns what such a sleep is; where the kind does not say, what its threads do does.
-    pub(crate) fn class(self, row: &Row) -> Class {
+    pub(crate) fn class(self, row: &WaitStats) -> Class {
         match (self.names_class(), row.relays_like_a_lock()) {
             // A token goes through it, as through the pipe of `make`'s job server.
             (_, true) if matches!(self, Kind::Pipe | Kind::OwnPipe | Kind::Eventfd) => {

@@ -1,7 +1,7 @@
 //! From records to events of the traced processes.
 
 use crate::analysis::hash::{HashMap, HashSet};
-use crate::analysis::{Analysis, Event, Holder, SHARED, Site, State, What};
+use crate::analysis::{Analysis, Holder, SHARED, Site, State, TraceEvent, What};
 use crate::names::Kind;
 use crate::names::images::Images;
 use crate::names::kernel::{FUTEX, Kernel};
@@ -81,7 +81,7 @@ pub(crate) struct Tracer {
     pub(crate) awaited: Option<u32>,
     pub(crate) lost: u64,
     /// The first events, for a timeline, and on which processors they were recorded.
-    pub(crate) kept: Vec<(Event, u32)>,
+    pub(crate) kept: Vec<(TraceEvent, u32)>,
     /// How many of them are kept.
     pub(crate) most_kept: usize,
     cpu: u32,
@@ -435,7 +435,7 @@ impl Tracer {
     }
 
     pub(crate) fn event(&mut self, at_ns: u64, thread: u32, what: What) {
-        let event = Event { at_ns, thread, what };
+        let event = TraceEvent { at_ns, thread, what };
         if self.kept.len() < self.most_kept {
             self.kept.push((event, self.cpu));
         }

@@ -1,7 +1,7 @@
 //! What was found, with names: what threads slept for and where, who ended that, loops that wait.
 
 use super::naming::{Named, Names, path};
-use crate::analysis::{Report, Row, State};
+use crate::analysis::{Report, State, WaitStats};
 use crate::names::{Class, Kind};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ pub struct Finding {
     /// The addresses of the words that threads waited for here.
     pub locks: BTreeSet<u64>,
     /// How long, and what the holders did.
-    pub row: Row,
+    pub row: WaitStats,
     /// What holders did that slept, in words, the longest first.
     pub slept_in: Vec<(String, u64)>,
     /// Who ended the sleeps, and where, and how long these were, the longest first.

@@ -3,7 +3,7 @@
 use super::finding::Finding;
 use super::findings::Findings;
 use super::verdict::{Cure, Verdict, share};
-use crate::analysis::{Row, State, Times};
+use crate::analysis::{State, Times, WaitStats};
 use crate::names::{Class, Kind};
 
 /// Below this share of all threads' time, no cure can be noticed.
@@ -210,7 +210,8 @@ impl Findings {
     /// their mutex, or one of them has found something each time.
     #[must_use]
     pub fn is_crowd_sure(&self) -> bool {
-        let is_one = |row: &Row| (row.waits - row.for_nothing) * 2 > row.bursts && row.bursts > 0;
+        let is_one =
+            |row: &WaitStats| (row.waits - row.for_nothing) * 2 > row.bursts && row.bursts > 0;
         self.crowd().is_some_and(|one| one.row.kept.is_some() || is_one(&one.row))
     }
 

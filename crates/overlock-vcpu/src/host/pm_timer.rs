@@ -38,4 +38,4 @@ mod timer;
 
 pub use event::{NoSci, SciLine, TMR};
 pub use ticks::{FREQUENCY_HZ, Width, start_of, ticks};
-pub use timer::{Clock, PmTimer, State};
+pub use timer::{HostClock, PmTimer, TimerState};

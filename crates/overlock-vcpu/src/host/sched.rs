@@ -68,7 +68,7 @@ mod vcpu;
 pub mod yield_to;
 
 pub use config::{CPUS_MAX, Config, ConfigError};
-pub use error::Error;
+pub use error::SchedError;
 pub use event::{Action, Event};
 pub use scheduler::Scheduler;
 pub use spin::{HINT_WAITERS, Spin, SpinHint, SpinSource};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::host::{Nanos, sched};
-use overlock_bench::Config;
+use overlock_bench::RunConfig;
 
 use crate::lab::Error;
 
@@ -13,7 +13,7 @@ use crate::lab::Error;
 const SHORTEST: Duration = Duration::from_micros(50);
 
 /// Translates the configuration for the scheduler.
-pub(crate) fn scheduler(config: &Config) -> sched::Config {
+pub(crate) fn scheduler(config: &RunConfig) -> sched::Config {
     sched::Config {
         slice: nanos(config.slice),
         grace: nanos(config.critical),
@@ -22,7 +22,7 @@ pub(crate) fn scheduler(config: &Config) -> sched::Config {
 }
 
 /// Refuses configurations that make no sense here.
-pub(crate) fn check(config: &Config) -> Result<(), Error> {
+pub(crate) fn check(config: &RunConfig) -> Result<(), Error> {
     config.check()?;
     if config.slice < SHORTEST {
         let slice = config.slice;

@@ -42,7 +42,7 @@ pub enum Error {
     Impossible {
         event: Event,
         /// Why that can't have happened.
-        source: sched::Error,
+        source: sched::SchedError,
     },
     /// A program did something that a guest cannot do.
     #[error("vCPU {vcpu} faulted: {what}\n  {place}")]

@@ -43,7 +43,7 @@ use std::time::Duration;
 
 use crate::host::sched::Scheduler;
 use crate::host::sched::yield_to;
-use overlock_bench::Config;
+use overlock_bench::RunConfig;
 use overlock_bench::clock::Clock;
 use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_setaffinity};
 
@@ -72,7 +72,7 @@ pub(crate) struct Host<'run> {
 impl<'run> Host<'run> {
     /// Makes a host for the vCPUs of `records`.
     pub(crate) fn new(
-        config: &Config,
+        config: &RunConfig,
         records: &'run [VcpuRecord],
         code: &'run Code,
     ) -> Result<Self, Error> {

@@ -24,7 +24,7 @@ use std::{io, ptr, thread};
 
 use kvm_ioctls::{Cap, Kvm, VmFd};
 use overlock_bench::clock::Clock;
-use overlock_bench::{Config, Engine, Outcome, Program, Yields};
+use overlock_bench::{Engine, Observed, Program, RunConfig, Yields};
 
 use self::memory::GuestMemory;
 use self::stacks::Stacks;
@@ -55,7 +55,7 @@ impl Engine for KvmEngine {
         open().map(drop)
     }
 
-    fn run<P: Program<Ports>>(&self, config: &Config, program: &P) -> Result<Outcome, Error> {
+    fn run<P: Program<Ports>>(&self, config: &RunConfig, program: &P) -> Result<Observed, Error> {
         let hooks = Hooks::of::<P>();
         let start = vcpu::start::<P> as *const ();
         run(config, (ptr::from_ref(program).cast(), hooks), start)
@@ -77,10 +77,10 @@ fn alone() -> MutexGuard<'static, ()> {
 /// Runs the program at an address, whatever its type is, on vCPUs that begin at `start`: makes the
 /// records that they share with their host, makes the vCPUs, starts and supervises them.
 fn run(
-    config: &Config,
+    config: &RunConfig,
     (program, hooks): (*const (), Hooks),
     start: *const (),
-) -> Result<Outcome, Error> {
+) -> Result<Observed, Error> {
     check(config)?;
     let _alone = alone();
     let kvm = open()?;
@@ -131,7 +131,7 @@ fn run(
     let report = host.report(config.grace);
     match report.failure {
         Some(error) => Err(error),
-        None => Ok(Outcome {
+        None => Ok(Observed {
             ran: Duration::from_nanos(report.ran_ns),
             ended_ns: report.stopped_ns,
             vcpus: report.accounts,

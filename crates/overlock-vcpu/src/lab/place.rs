@@ -154,7 +154,7 @@ mod tests {
     fn a_name_loses_its_type_arguments() {
         for (name, short) in [
             ("app::f", "app::f"),
-            ("begin<Mix<Hybrid<Guest<true>, Locks>>>", "begin"),
+            ("begin<Mix<Hybrid<GuestPlatform<true>, Locks>>>", "begin"),
             ("{closure#0}<Mix<L>>::inner<T>", "{closure#0}::inner"),
             ("app::f::<u8>", "app::f"),
             (

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::support::{Body, config, error};
 use crate::until;
 use overlock_bench::Engine as _;
-use overlock_vcpu::lab::{Config, Error, KvmEngine, Ports, Vcpu};
+use overlock_vcpu::lab::{Error, KvmEngine, Ports, RunConfig, ThisVcpu};
 
 crate::on_kvm!(
     a_null_pointer_names_vcpu_and_function,
@@ -116,7 +116,7 @@ fn a_runaway_is_ended_and_named() {
 }
 
 #[inline(never)]
-fn waits_for_ever(vcpu: Vcpu<Ports>) {
+fn waits_for_ever(vcpu: ThisVcpu<Ports>) {
     let word = AtomicU32::new(0);
     while word.load(Relaxed) == 0 {
         vcpu.halt_unless(&word, 0, None);
@@ -153,7 +153,7 @@ fn a_fault_leaves_the_next_run_alone() {
     for _ in 0..3 {
         let _ = error(&config(2, 1), |_| gives_up());
         let reached = AtomicU32::new(0);
-        let program = Body(|_: Vcpu<Ports>| {
+        let program = Body(|_: ThisVcpu<Ports>| {
             reached.fetch_add(1, Relaxed);
         });
         KvmEngine.run(&config(2, 1), &program).unwrap();
@@ -165,7 +165,7 @@ fn a_fault_leaves_the_next_run_alone() {
 fn a_fault_amid_evictions_is_a_fault() {
     for round in 0..50 {
         let slice = Duration::from_micros(50);
-        let config = Config { slice, ..config(3, 1) };
+        let config = RunConfig { slice, ..config(3, 1) };
         let error = error(&config, |vcpu| {
             vcpu.work_ns(1000 * (u64::from(vcpu.number()) + round));
             black_box(recurses(black_box(0)));
@@ -182,8 +182,8 @@ fn nonsense_is_refused() {
         assert!(matches!(error, Error::Config(_)), "{error}");
     }
     for nonsense in [
-        Config { slice: Duration::ZERO, ..Config::new(1, 1) },
-        Config { sample_every: Some(Duration::ZERO), ..Config::new(1, 1) },
+        RunConfig { slice: Duration::ZERO, ..RunConfig::new(1, 1) },
+        RunConfig { sample_every: Some(Duration::ZERO), ..RunConfig::new(1, 1) },
     ] {
         assert!(matches!(error(&nonsense, |_| ()), Error::Config(_)));
     }

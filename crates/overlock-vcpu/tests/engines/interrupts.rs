@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 use crate::support::config;
 use overlock_bench::Engine as _;
-use overlock_vcpu::lab::{KvmEngine, Ports, Program, Vcpu};
+use overlock_vcpu::lab::{KvmEngine, Ports, Program, ThisVcpu};
 
 crate::on_kvm!(
     a_spinning_vcpu_gets_each_interrupt_once,
@@ -51,7 +51,7 @@ fn compute(steps: u64) -> f64 {
 const STEPS: u64 = 20_000;
 
 impl Program<Ports> for Ring {
-    fn run(&self, vcpu: Vcpu<Ports>) {
+    fn run(&self, vcpu: ThisVcpu<Ports>) {
         let word = AtomicU32::new(0);
         if vcpu.number() != 0 {
             let expected = compute(STEPS);
@@ -75,7 +75,7 @@ impl Program<Ports> for Ring {
         }
     }
 
-    fn interrupt(&self, vcpu: Vcpu<Ports>, number: u32) {
+    fn interrupt(&self, vcpu: ThisVcpu<Ports>, number: u32) {
         // Leaves other values in the registers that the interrupted computation uses.
         black_box(compute(10) + f64::from(number));
         self.numbers.fetch_or(1 << number, Relaxed);

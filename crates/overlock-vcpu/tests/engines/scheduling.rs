@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::support::{Body, config};
 use crate::until;
 use overlock_bench::Engine as _;
-use overlock_vcpu::lab::{Accounts, Config, Hint, KvmEngine, Ports, Program, Vcpu};
+use overlock_vcpu::lab::{Accounts, Hint, KvmEngine, Ports, Program, RunConfig, ThisVcpu};
 
 crate::on_kvm!(
     a_lock_counts_exactly_on_more_vcpus_than_pcpus,
@@ -42,7 +42,7 @@ fn a_lock_counts_exactly_on_more_vcpus_than_pcpus() {
     let (lock, sum) = (AtomicBool::new(false), AtomicU64::new(0));
     let outcome = KvmEngine.run(
         &config(8, 2),
-        &Body(|_: Vcpu<Ports>| {
+        &Body(|_: ThisVcpu<Ports>| {
             for _ in 0..EACH {
                 locked(&lock, || sum.store(sum.load(Relaxed) + 1, Relaxed));
             }
@@ -56,7 +56,7 @@ fn a_preempted_vcpu_is_out_of_the_guest() {
     let beats = [const { AtomicU64::new(0) }; 2];
     let (looks, moved) = (AtomicU64::new(0), AtomicU64::new(0));
     let preempted = [const { AtomicBool::new(false) }; 2];
-    let program = Body(|vcpu: Vcpu<Ports>| {
+    let program = Body(|vcpu: ThisVcpu<Ports>| {
         let own = usize::from(vcpu.number() != 0);
         let (mine, other) = (&beats[own], &beats[1 - own]);
         // As many loads as fit into the time that a busy machine needs to preempt both.
@@ -85,7 +85,7 @@ fn a_preempted_vcpu_is_out_of_the_guest() {
 
 fn the_preempted_flag_is_seen() {
     let seen = AtomicU32::new(0);
-    let program = Body(|vcpu: Vcpu<Ports>| {
+    let program = Body(|vcpu: ThisVcpu<Ports>| {
         let other = 1 - vcpu.number();
         while seen.load(Relaxed) != 3 && !vcpu.stopping() {
             if vcpu.is_preempted(other) {
@@ -109,7 +109,7 @@ fn a_halted_vcpu_does_not_run_until_kicked() {
 fn halted_while_another_works(factor: u32) -> Accounts {
     let (word, woken, early) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
     let comes = AtomicBool::new(false);
-    let program = Body(|vcpu: Vcpu<Ports>| {
+    let program = Body(|vcpu: ThisVcpu<Ports>| {
         if vcpu.number() == 1 {
             comes.store(true, SeqCst);
             while word.load(Relaxed) == 0 {
@@ -134,7 +134,7 @@ fn halted_while_another_works(factor: u32) -> Accounts {
 
 fn a_kick_before_the_halt_is_not_lost() {
     let (word, kicked, rounds) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
-    let program = Body(|vcpu: Vcpu<Ports>| {
+    let program = Body(|vcpu: ThisVcpu<Ports>| {
         for round in 1..=20 {
             if vcpu.number() == 0 {
                 vcpu.kick(1);
@@ -154,7 +154,7 @@ fn a_kick_before_the_halt_is_not_lost() {
 
 fn a_halt_ends_at_its_deadline() {
     let (word, early) = (AtomicU32::new(0), AtomicU32::new(0));
-    let program = Body(|vcpu: Vcpu<Ports>| {
+    let program = Body(|vcpu: ThisVcpu<Ports>| {
         for _ in 0..10 {
             let deadline = vcpu.now_ns() + 500_000;
             vcpu.halt_unless(&word, 0, Some(deadline));
@@ -169,7 +169,7 @@ fn a_halt_ends_at_its_deadline() {
 fn every_vcpu_gets_its_turn() {
     let mut config = config(4, 2);
     config.duration = Duration::from_millis(400);
-    let program = Body(|vcpu: Vcpu<Ports>| while !vcpu.stopping() {});
+    let program = Body(|vcpu: ThisVcpu<Ports>| while !vcpu.stopping() {});
     let outcome = KvmEngine.run(&config, &program).unwrap();
     let ran: Vec<u64> = outcome.vcpus.iter().map(|vcpu| vcpu.ran_ns).collect();
     let average = ran.iter().sum::<u64>() / 4;
@@ -189,7 +189,7 @@ fn sampling_finds_a_spinner_that_says_nothing() {
         config.duration = Duration::from_millis(200) * factor;
         config.sample_every = Some(Duration::from_millis(2));
         let held = AtomicBool::new(true);
-        let program = Body(|vcpu: Vcpu<Ports>| {
+        let program = Body(|vcpu: ThisVcpu<Ports>| {
             if vcpu.number() == 0 {
                 return spin_while(&held);
             }
@@ -209,7 +209,7 @@ struct Turns(AtomicU32);
 const ROUNDS: u32 = 20;
 
 impl Program<Ports> for Turns {
-    fn run(&self, vcpu: Vcpu<Ports>) {
+    fn run(&self, vcpu: ThisVcpu<Ports>) {
         for round in 0..ROUNDS {
             while self.0.load(Acquire) != 2 * round + vcpu.number() && !vcpu.stopping() {
                 vcpu.long_spin();
@@ -241,7 +241,7 @@ fn a_yield_is_honoured_under_any_policy() {
     let mut config = config(2, 1);
     config.slice = Duration::from_secs(20);
     let turn = AtomicU32::new(0);
-    let program = Body(|vcpu: Vcpu<Ports>| {
+    let program = Body(|vcpu: ThisVcpu<Ports>| {
         for round in 0..ROUNDS {
             while turn.load(Acquire) != 2 * round + vcpu.number() && !vcpu.stopping() {
                 vcpu.yield_to(Some(1 - vcpu.number()));
@@ -259,7 +259,7 @@ fn a_yield_is_honoured_under_any_policy() {
 fn taken_away_inside(grace: Duration) -> (u32, u64) {
     let inside = [const { AtomicBool::new(false) }; 2];
     let found = AtomicU32::new(0);
-    let program = Body(|vcpu: Vcpu<Ports>| {
+    let program = Body(|vcpu: ThisVcpu<Ports>| {
         let me = vcpu.number() as usize;
         for _ in 0..15 {
             vcpu.enter_critical();
@@ -289,7 +289,7 @@ fn a_run_can_be_cancelled() {
     let cancel = AtomicBool::new(false);
     let mut config = config(2, 2);
     config.cancel = Some(&cancel);
-    let program = Body(|vcpu: Vcpu<Ports>| {
+    let program = Body(|vcpu: ThisVcpu<Ports>| {
         vcpu.work_ns(5_000_000);
         cancel.store(true, Relaxed);
         while !vcpu.stopping() {}
@@ -301,7 +301,7 @@ fn a_run_can_be_cancelled() {
 fn the_longest_spans_are_for_ever() {
     let (cancel, early) = (AtomicBool::new(false), AtomicBool::new(false));
     let ever = Duration::MAX;
-    let config = Config {
+    let config = RunConfig {
         duration: ever,
         grace: ever,
         slice: ever,
@@ -311,7 +311,7 @@ fn the_longest_spans_are_for_ever() {
         cancel: Some(&cancel),
         ..config(2, 1)
     };
-    let program = Body(|vcpu: Vcpu<Ports>| {
+    let program = Body(|vcpu: ThisVcpu<Ports>| {
         if vcpu.number() == 0 {
             vcpu.work_ns(100_000_000);
             vcpu.relax();
@@ -328,7 +328,7 @@ fn the_longest_spans_are_for_ever() {
 
 fn runs_wait_for_each_other() {
     let (running, most) = (AtomicU32::new(0), AtomicU32::new(0));
-    let program = Body(|vcpu: Vcpu<Ports>| {
+    let program = Body(|vcpu: ThisVcpu<Ports>| {
         most.fetch_max(running.fetch_add(1, SeqCst) + 1, SeqCst);
         vcpu.work_ns(30_000_000);
         running.fetch_sub(1, SeqCst);
@@ -345,7 +345,7 @@ fn the_stop_flag_is_set_when_the_time_is_over() {
     let mut config = config(1, 1);
     config.duration = Duration::from_millis(50);
     let stopped = AtomicU64::new(0);
-    let program = Body(|vcpu: Vcpu<Ports>| {
+    let program = Body(|vcpu: ThisVcpu<Ports>| {
         while !vcpu.stopping() {}
         stopped.store(vcpu.now_ns(), Relaxed);
     });

@@ -4,7 +4,7 @@ use std::io::{Write, stderr};
 use std::time::Duration;
 
 use overlock_bench::Engine as _;
-use overlock_vcpu::lab::{Config, Error, KvmEngine, Ports, Program, Vcpu};
+use overlock_vcpu::lab::{Error, KvmEngine, Ports, Program, RunConfig, ThisVcpu};
 
 /// Returns whether there is KVM here; if not, reports why, past the test harness's capture.
 pub(crate) fn available(test: &str) -> bool {
@@ -33,21 +33,21 @@ macro_rules! on_kvm {
 }
 
 /// A run that ends as soon as its programs return.
-pub(crate) fn config(vcpus: u32, pcpus: u32) -> Config<'static> {
-    let mut config = Config::new(vcpus, pcpus);
+pub(crate) fn config(vcpus: u32, pcpus: u32) -> RunConfig<'static> {
+    let mut config = RunConfig::new(vcpus, pcpus);
     config.duration = Duration::from_secs(30);
     config
 }
 
 pub(crate) struct Body<F>(pub(crate) F);
 
-impl<F: Fn(Vcpu<Ports>) + Sync> Program<Ports> for Body<F> {
-    fn run(&self, vcpu: Vcpu<Ports>) {
+impl<F: Fn(ThisVcpu<Ports>) + Sync> Program<Ports> for Body<F> {
+    fn run(&self, vcpu: ThisVcpu<Ports>) {
         (self.0)(vcpu);
     }
 }
 
 /// The error of a run that must not succeed.
-pub(crate) fn error(config: &Config, body: impl Fn(Vcpu<Ports>) + Sync) -> Error {
+pub(crate) fn error(config: &RunConfig, body: impl Fn(ThisVcpu<Ports>) + Sync) -> Error {
     KvmEngine.run(config, &Body(body)).expect_err("the program is broken")
 }

@@ -6,7 +6,7 @@ use crate::until;
 use overlock_results::locks::{HAND_OVER, LOCKS};
 use overlock_results::{Losses, Run};
 use overlock_vcpu::lab::workload::{Profile, run};
-use overlock_vcpu::lab::{Config, Error, KvmEngine, PmTimerRule};
+use overlock_vcpu::lab::{Error, KvmEngine, PmTimerRule, RunConfig};
 
 crate::on_kvm!(
     every_lock_carries_the_micro_workload,
@@ -24,24 +24,24 @@ crate::on_kvm!(
     a_wake_up_is_measured_and_recorded,
 );
 
-fn config(vcpus: u32) -> Config<'static> {
-    let mut config = Config::new(vcpus, 2);
+fn config(vcpus: u32) -> RunConfig<'static> {
+    let mut config = RunConfig::new(vcpus, 2);
     config.duration = Duration::from_millis(60);
     config
 }
 
-fn point(config: &Config, profile: &str, lock: &str) -> Run {
+fn point(config: &RunConfig, profile: &str, lock: &str) -> Run {
     run(&KvmEngine, config, &Profile::named(profile).unwrap(), lock).unwrap()
 }
 
 /// As `point`, for the configured time or for longer: until there is enough in the record.
 fn point_until(
-    config: &Config,
+    config: &RunConfig,
     profile: &Profile,
     lock: &str,
     enough: impl Fn(&Run) -> bool,
 ) -> Run {
-    let longer = |factor| Config { duration: config.duration * factor, ..*config };
+    let longer = |factor| RunConfig { duration: config.duration * factor, ..*config };
     until(|factor| run(&KvmEngine, &longer(factor), profile, lock).unwrap(), enough)
 }
 
@@ -87,7 +87,7 @@ fn shootdowns_are_answered_by_halted_and_preempted_vcpus() {
 
 fn every_rule_keeps_the_timer_monotone() {
     for rule in PmTimerRule::ALL {
-        let record = point(&Config { pm_timer: rule, ..config(4) }, "pmtimer", "hybrid");
+        let record = point(&RunConfig { pm_timer: rule, ..config(4) }, "pmtimer", "hybrid");
         assert_eq!(record.timer_backwards, 0, "{rule:?}");
         assert!(record.exits["pm-timer"] > 100, "{record:?}");
         assert!(record.timer_read_ns > 0.0, "{record:?}");
@@ -99,7 +99,7 @@ fn locks_that_may_not_wait_do_not_halt() {
     let halts = |record: &Run| record.exits["halt"] > 0;
     let waiting = point_until(&config(6), &profile, "ticket", halts);
     assert!(waiting.exits["halt"] > 0, "{waiting:?}");
-    let off = Config { paravirtual: false, ..config(6) };
+    let off = RunConfig { paravirtual: false, ..config(6) };
     assert_eq!(point(&off, "micro", "ticket").exits["halt"], 0);
     assert_eq!(point(&config(6), "micro", "native-ticket").exits["halt"], 0);
 }
@@ -144,7 +144,7 @@ fn a_preempted_holder_is_blamed_for_the_waits_behind_it() {
     // Critical sections as long as slices: nearly every one is interrupted, and hardly any
     // hand-over is.
     let profile = Profile { section_ns: 1_000_000, ..Profile::named("micro").unwrap() };
-    let config = Config { duration: Duration::from_millis(300), ..config(6) };
+    let config = RunConfig { duration: Duration::from_millis(300), ..config(6) };
     for lock in ["native-ticket", "native-test-and-set"] {
         // Where the system keeps a vCPU from its pCPU for long, the holder is not without one.
         let is_blamed = |losses: &Losses| losses.holder_off_ns > losses.waited_ns / 10;
@@ -159,7 +159,7 @@ fn a_preempted_holder_is_blamed_for_the_waits_behind_it() {
     // With a processor for every vCPU, none is without.
     let record = run(
         &KvmEngine,
-        &Config { duration: config.duration, ..Config::new(2, 2) },
+        &RunConfig { duration: config.duration, ..RunConfig::new(2, 2) },
         &profile,
         "native-ticket",
     );
@@ -170,7 +170,7 @@ fn a_preempted_holder_is_blamed_for_the_waits_behind_it() {
 
 fn native_locks_report_pause_loops() {
     let window = Duration::from_micros(100);
-    let reporting = Config { pause_window: window, policy: "skip-spinners", ..config(6) };
+    let reporting = RunConfig { pause_window: window, policy: "skip-spinners", ..config(6) };
     let profile = Profile::named("micro").unwrap();
     let spins = |record: &Run| record.exits["long-spin"] > 0;
     let record = point_until(&reporting, &profile, "native-ticket", spins);
@@ -189,15 +189,15 @@ fn unknown_names_are_refused() {
     let profile = Profile::named("micro").unwrap();
     let error = run(&KvmEngine, &config(2), &profile, "padlock").unwrap_err();
     assert!(matches!(&error, Error::Config(text) if text.contains("hybrid")), "{error}");
-    let generous = Config { policy: "generous", ..config(2) };
+    let generous = RunConfig { policy: "generous", ..config(2) };
     let error = run(&KvmEngine, &generous, &profile, "hybrid").unwrap_err();
     assert!(matches!(&error, Error::Config(text) if text.contains("skip-spinners")), "{error}");
 }
 
 fn slices_are_as_long_as_they_should_be_for_every_lock() {
     for lock in ["native-ticket", "queued", "hybrid"] {
-        let config = Config { slice: Duration::from_millis(5), ..config(6) };
-        let config = Config { duration: Duration::from_millis(400), ..config };
+        let config = RunConfig { slice: Duration::from_millis(5), ..config(6) };
+        let config = RunConfig { duration: Duration::from_millis(400), ..config };
         let record = point(&config, "micro", lock);
         // A lock that halts may leave no slice to end.
         assert!(record.slices_per_s > 0.0 || lock != "native-ticket", "{record:?}");
@@ -210,10 +210,10 @@ fn slices_are_as_long_as_they_should_be_for_every_lock() {
 
 fn what_locks_publish_leads_to_the_holder_and_costs_nothing_unless_asked_for() {
     let window = Duration::from_micros(100);
-    let base = Config { pause_window: window, ..config(6) };
+    let base = RunConfig { pause_window: window, ..config(6) };
     let run = |policy, enough: fn(&Run) -> bool| {
         let profile = Profile::named("micro").unwrap();
-        point_until(&Config { policy, ..base }, &profile, "native-ticket", enough)
+        point_until(&RunConfig { policy, ..base }, &profile, "native-ticket", enough)
     };
     let led = |record: &Run| {
         let codes = ["directed:next-waiter", "directed:lock-holder"];
@@ -229,6 +229,6 @@ fn what_locks_publish_leads_to_the_holder_and_costs_nothing_unless_asked_for() {
 fn a_wake_up_is_measured_and_recorded() {
     let record = point(&config(2), "micro", "hybrid");
     assert!((1_000..=1_000_000).contains(&record.wake_ns), "{} ns", record.wake_ns);
-    let told = Config { wake_ns: Some(12_345), ..config(2) };
+    let told = RunConfig { wake_ns: Some(12_345), ..config(2) };
     assert_eq!(point(&told, "micro", "hybrid").wake_ns, 12_345);
 }

@@ -11,7 +11,7 @@ use core::num::NonZeroU32;
 use crate::support::Rule;
 use machine::{Deed, Machine, Script};
 use overlock_vcpu::host::sched::yield_to::{
-    Chosen, Decision, NAMES, Outcome, Policy, Verdict, by_name,
+    Chosen, Decision, NAMES, Outcome, Policy, Ruling, by_name,
 };
 use overlock_vcpu::host::sched::{Config, Spin, SpinHint};
 use overlock_vcpu::host::{Nanos, Vcpu};
@@ -22,7 +22,7 @@ const LATENCY: Nanos = Nanos::from_micros(14);
 /// Always boosts vcpu0 or, if that fails, vcpu1.
 const FAVOURITES: Rule = Rule(|spin, _, _| {
     let favourite = if spin.vcpu == Vcpu(0) { Vcpu(1) } else { Vcpu(0) };
-    Verdict::To(favourite, Chosen::NextInTurn)
+    Ruling::To(favourite, Chosen::NextInTurn)
 });
 
 fn policies(vcpus: u32) -> Vec<Box<dyn Policy + Send>> {

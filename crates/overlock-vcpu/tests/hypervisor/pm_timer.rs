@@ -8,7 +8,7 @@ use std::thread;
 use overlock_vcpu::host::Nanos;
 use overlock_vcpu::host::pm_timer::read::{Clamped, Published, Pure, ReadRule};
 use overlock_vcpu::host::pm_timer::{
-    Clock, FREQUENCY_HZ, NoSci, PmTimer, SciLine, State, TMR, Width, start_of, ticks,
+    FREQUENCY_HZ, HostClock, NoSci, PmTimer, SciLine, TMR, TimerState, Width, start_of, ticks,
 };
 use proptest::prelude::*;
 
@@ -22,7 +22,7 @@ impl HandClock {
     }
 }
 
-impl Clock for HandClock {
+impl HostClock for HandClock {
     fn now(&self) -> Nanos {
         Nanos(self.0.get())
     }
@@ -113,7 +113,7 @@ fn the_line_has_its_level_right_after_a_restore() {
     for (status, enable) in [(false, false), (true, false), (false, true), (true, true)] {
         let line = HandLine::default();
         line.0.set(true);
-        let mut state = State::new(Width::Bits24);
+        let mut state = TimerState::new(Width::Bits24);
         (state.elapsed, state.status, state.enable) = (Nanos(5), status, enable);
         let timer = PmTimer::restore(state, HandClock::default(), Pure, line.clone());
         assert_eq!(line.0.get(), status && enable);

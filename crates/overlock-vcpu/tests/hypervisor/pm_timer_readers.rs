@@ -11,8 +11,10 @@ use std::sync::{Barrier, Mutex, mpsc};
 use std::thread;
 
 use overlock_vcpu::host::Nanos;
-use overlock_vcpu::host::pm_timer::read::{Clamped, Lock, Mutexed, Published, Pure, ReadRule};
-use overlock_vcpu::host::pm_timer::{NoSci, PmTimer, State, Width};
+use overlock_vcpu::host::pm_timer::read::{
+    Clamped, Mutexed, MutualExclusion, Published, Pure, ReadRule,
+};
+use overlock_vcpu::host::pm_timer::{NoSci, PmTimer, TimerState, Width};
 
 const READERS: usize = 4;
 const READS: usize = 2_000;
@@ -195,7 +197,7 @@ fn time_goes_on_over_wraps_and_restores_for_all_readers() {
         // Each reading takes a tenth of a second, so that 24 bits wrap all the time.
         let time = AtomicU64::new(0);
         let look = || time.fetch_add(100_000_000, SeqCst);
-        let mut state = State::new(Width::Bits24);
+        let mut state = TimerState::new(Width::Bits24);
         let mut all = Vec::new();
         for _ in 0..5 {
             // Another host, whose clock started elsewhere; the log uses guest time.
@@ -279,7 +281,7 @@ fn tell_and_wait() {
 #[derive(Default)]
 struct TellingLock(AtomicBool);
 
-impl Lock for TellingLock {
+impl MutualExclusion for TellingLock {
     fn with<T>(&self, section: impl FnOnce() -> T) -> T {
         while self.0.swap(true, SeqCst) {
             tell_and_wait();

@@ -6,7 +6,7 @@
 use crate::support::Rule;
 use overlock_vcpu::host::sched::yield_to::{
     Candidate, Chosen, IpiFirst, LoadGate, Missed, NAMES, Notice, Oracle, Policy, PvHint, Rotation,
-    RoundRobin, SkipSpinners, Skipped, SpinCount, Stay, Trace, Verdict, View, by_name,
+    RoundRobin, Ruling, SkipSpinners, Skipped, SpinCount, Stay, Trace, View, by_name,
 };
 use overlock_vcpu::host::sched::{HINT_WAITERS, Spin, SpinHint};
 use overlock_vcpu::host::{Nanos, Vcpu};
@@ -35,19 +35,19 @@ impl Policy for StepNotPlace {
         "step-not-place"
     }
 
-    fn on_spin(&mut self, _: &Spin, view: &View<'_>, trace: &mut Trace) -> Verdict {
+    fn on_spin(&mut self, _: &Spin, view: &View<'_>, trace: &mut Trace) -> Ruling {
         for i in 0..view.vcpus() {
             let idx = (self.last_boosted + 1 + i) % view.vcpus();
             if view.fit(Vcpu(idx), trace) {
                 self.last_boosted = i; // should be idx
-                return Verdict::To(Vcpu(idx), Chosen::NextInTurn);
+                return Ruling::To(Vcpu(idx), Chosen::NextInTurn);
             }
         }
-        Verdict::Stay(Missed::NoCandidate)
+        Ruling::Stay(Missed::NoCandidate)
     }
 }
 
-fn ask(policy: &mut dyn Policy, spin: &Spin, candidates: &[Candidate]) -> (Verdict, Trace) {
+fn ask(policy: &mut dyn Policy, spin: &Spin, candidates: &[Candidate]) -> (Ruling, Trace) {
     let mut trace = Trace::new(candidates.len() as u32);
     let verdict = policy.on_spin(spin, &View::new(Nanos(1_000), 1, candidates), &mut trace);
     (verdict, trace)
@@ -91,7 +91,7 @@ fn chooses_only_the_fit(
     candidates: &[Candidate],
 ) -> Result<(), String> {
     let (verdict, trace) = ask(policy, spin, candidates);
-    if let Verdict::To(vcpu, why) = verdict {
+    if let Ruling::To(vcpu, why) = verdict {
         match candidates.get(vcpu.index()) {
             Some(Candidate { unfit: None, .. }) => {}
             other => return Err(format!("{} chose {vcpu} ({why:?}), {other:?}", policy.name())),
@@ -182,7 +182,7 @@ fn goes_round(
     let mut times = vec![0; vcpus as usize];
     for _ in 0..fit * rounds {
         match ask(policy, &Spin::reported(Vcpu(0)), &candidates).0 {
-            Verdict::To(vcpu, _) => times[vcpu.index()] += 1,
+            Ruling::To(vcpu, _) => times[vcpu.index()] += 1,
             other => return Err(format!("{} found no vCPU: {other:?}", policy.name())),
         }
     }
@@ -215,7 +215,7 @@ impl LoneHolder {
                 Candidate { unfit: Some(Skipped::Itself), spinning: true, in_user: false };
             let (verdict, _) = ask(policy, &Spin::reported(spinner), &candidates);
             candidates[spinner.index()].unfit = None;
-            if let Verdict::To(next, _) = verdict {
+            if let Ruling::To(next, _) = verdict {
                 spinner = next;
             }
             boosted.push(spinner);
@@ -322,11 +322,11 @@ fn a_holder_that_spun_for_its_lock_is_passed_over_at_most_cap_times() {
         candidates[1] = ready(false);
         for _ in 0..policy.cap() {
             let (verdict, trace) = ask(&mut policy, &Spin::reported(Vcpu(0)), &candidates);
-            assert_eq!(verdict, Verdict::Stay(Missed::NoCandidate));
+            assert_eq!(verdict, Ruling::Stay(Missed::NoCandidate));
             assert_eq!(trace.skipped(Vcpu(1)), Some(Skipped::Spinning));
         }
         let (verdict, _) = ask(&mut policy, &Spin::reported(Vcpu(0)), &candidates);
-        assert_eq!(verdict, Verdict::To(Vcpu(1), Chosen::NotSpinning));
+        assert_eq!(verdict, Ruling::To(Vcpu(1), Chosen::NotSpinning));
     }
 }
 
@@ -342,7 +342,7 @@ fn work_halves_the_count_and_ends_it() {
         policy.notice(Nanos(1), Notice::Worked(Vcpu(1)));
     }
     let (verdict, _) = ask(&mut policy, &Spin::reported(Vcpu(0)), &candidates);
-    assert_eq!(verdict, Verdict::To(Vcpu(1), Chosen::NotSpinning));
+    assert_eq!(verdict, Ruling::To(Vcpu(1), Chosen::NotSpinning));
 }
 
 #[test]
@@ -350,18 +350,18 @@ fn a_hint_leads_to_the_first_of_its_line_that_waits_and_else_to_the_inner_policy
     let [ahead, running, halted] =
         [Skipped::AheadOfShare, Skipped::Running, Skipped::Halted].map(unfit);
     let (fit, any) = (ready(true), u32::MAX);
-    let next = Verdict::To(Vcpu(3), Chosen::NextWaiter);
-    let stays = Verdict::Stay(Missed::HolderRunning);
+    let next = Ruling::To(Vcpu(3), Chosen::NextWaiter);
+    let stays = Ruling::Stay(Missed::HolderRunning);
     // vcpu0 spins; the first of the line holds the lock, and the others have it before the spinner.
     for (line, standing, verdict) in [
-        (&[1, 2, 3][..], [ahead, running, running], Verdict::Plain(Missed::AheadOfShare)),
-        (&[1, 2, 3], [running, ahead, fit], Verdict::Plain(Missed::AheadOfShare)),
+        (&[1, 2, 3][..], [ahead, running, running], Ruling::Plain(Missed::AheadOfShare)),
+        (&[1, 2, 3], [running, ahead, fit], Ruling::Plain(Missed::AheadOfShare)),
         (&[1, 2, 3], [running, running, fit], next),
         (&[1, 2, 3], [halted, running, fit], next),
         (&[1, 3, 2], [running, fit, fit], next),
         (&[1, 2, 3], [running; 3], stays),
         (&[1], [running, fit, fit], stays),
-        (&[any, 0], [fit; 3], Verdict::To(Vcpu(1), Chosen::NextInTurn)),
+        (&[any, 0], [fit; 3], Ruling::To(Vcpu(1), Chosen::NextInTurn)),
     ] {
         let [one, two, three] = standing;
         let candidates = [unfit(Skipped::Itself), one, two, three];
@@ -381,7 +381,7 @@ fn the_oracle_boosts_the_first_of_the_line_that_is_off_cpu() {
     let running = unfit(Skipped::Running);
     let (ahead, halted) = (unfit(Skipped::AheadOfShare), unfit(Skipped::Halted));
     let fit = ready(true);
-    let to = |vcpu| Verdict::To(Vcpu(vcpu), Chosen::TrueHolder);
+    let to = |vcpu| Ruling::To(Vcpu(vcpu), Chosen::TrueHolder);
     // vcpu0 spins; vcpu1 holds the lock, and vcpu2 and vcpu3 will have it before the spinner. vcpu4
     // is ready too, but has nothing to do with the spinner.
     for (candidates, verdict) in [
@@ -389,10 +389,10 @@ fn the_oracle_boosts_the_first_of_the_line_that_is_off_cpu() {
         ([running, fit, fit], to(2)),
         ([running, running, fit], to(3)),
         ([halted, running, fit], to(3)),
-        ([running, running, running], Verdict::Stay(Missed::HolderRunning)),
-        ([halted, running, running], Verdict::Stay(Missed::HolderHalted)),
-        ([ahead, fit, fit], Verdict::Plain(Missed::AheadOfShare)),
-        ([running, ahead, fit], Verdict::Plain(Missed::AheadOfShare)),
+        ([running, running, running], Ruling::Stay(Missed::HolderRunning)),
+        ([halted, running, running], Ruling::Stay(Missed::HolderHalted)),
+        ([ahead, fit, fit], Ruling::Plain(Missed::AheadOfShare)),
+        ([running, ahead, fit], Ruling::Plain(Missed::AheadOfShare)),
     ] {
         let [holder, next, last] = candidates;
         let candidates = [unfit(Skipped::Itself), holder, next, last, fit];
@@ -404,7 +404,7 @@ fn the_oracle_boosts_the_first_of_the_line_that_is_off_cpu() {
         assert_eq!(ask(&mut Oracle, &spin, &candidates).0, verdict, "{candidates:?}");
     }
     let unknown = ask(&mut Oracle, &Spin::reported(Vcpu(0)), &[unfit(Skipped::Itself), fit]).0;
-    assert_eq!(unknown, Verdict::Stay(Missed::HolderUnknown));
+    assert_eq!(unknown, Ruling::Stay(Missed::HolderUnknown));
 }
 
 #[test]
@@ -416,14 +416,14 @@ fn the_one_that_owes_an_ipi_comes_first() {
     policy.notice(Nanos(1), Notice::Ipi { from: Vcpu(0), to: Vcpu(3) });
     let mut next = || {
         let (verdict, _) = ask(&mut policy, &Spin::reported(Vcpu(0)), &candidates);
-        if let Verdict::To(vcpu, _) = verdict {
+        if let Ruling::To(vcpu, _) = verdict {
             policy.notice(Nanos(2), Notice::Runs(vcpu));
         }
         verdict
     };
-    assert_eq!(next(), Verdict::To(Vcpu(3), Chosen::OwesIpi));
-    assert_eq!(next(), Verdict::To(Vcpu(2), Chosen::IpiPending));
-    assert_eq!(next(), Verdict::Stay(Missed::PolicyNever));
+    assert_eq!(next(), Ruling::To(Vcpu(3), Chosen::OwesIpi));
+    assert_eq!(next(), Ruling::To(Vcpu(2), Chosen::IpiPending));
+    assert_eq!(next(), Ruling::Stay(Missed::PolicyNever));
 }
 
 #[test]
@@ -439,8 +439,8 @@ fn linux_passes_over_user_mode_unless_an_interrupt_is_pending() {
         ask(&mut *policy, &Spin::reported(Vcpu(0)), &[spinner, one, two, three])
     };
     let kernel = ready(false);
-    let to = |vcpu, why| Verdict::To(Vcpu(vcpu), why);
-    let none = Verdict::Stay(Missed::NoCandidate);
+    let to = |vcpu, why| Ruling::To(Vcpu(vcpu), why);
+    let none = Ruling::Stay(Missed::NoCandidate);
     let turn = Chosen::NotSpinning;
     for (spinner, interrupts, others, linux, ipi) in [
         (kernel, &[][..], [user, kernel, kernel], to(2, turn), to(2, turn)),
@@ -469,14 +469,14 @@ fn the_gate_declines_on_a_host_with_room_and_cuts_the_scan_on_a_full_one() {
     let mut candidates = vec![unfit(Skipped::Running); 9];
     candidates[0] = unfit(Skipped::Itself);
     let (verdict, _) = ask(&mut gate, &Spin::reported(Vcpu(0)), &candidates);
-    assert_eq!(verdict, Verdict::Stay(Missed::NotOvercommitted));
+    assert_eq!(verdict, Ruling::Stay(Missed::NotOvercommitted));
 
     // Eight spinners wait for four pCPUs: two are this pCPU's share, four are shown, none will do.
     candidates[1..].fill(ready(true));
     let mut trace = Trace::new(9);
     let view = View::new(Nanos(0), 4, &candidates);
     let verdict = gate.on_spin(&Spin::reported(Vcpu(0)), &view, &mut trace);
-    assert_eq!(verdict, Verdict::Plain(Missed::NoCandidate));
+    assert_eq!(verdict, Ruling::Plain(Missed::NoCandidate));
     let skips = |why| trace.iter().filter(|&(_, skipped)| skipped == why).count();
     assert_eq!((skips(Skipped::Spinning), skips(Skipped::BeyondScan)), (4, 4));
 }
@@ -494,7 +494,7 @@ fn the_oracles_catch_the_broken() {
     let candidates = [unfit(Skipped::Itself), unfit(Skipped::Running), ready(false)];
     // It boosts the spinner's neighbour, whatever its state.
     let mut blind = Rule(|spin, view, _| {
-        Verdict::To(Vcpu((spin.vcpu.0 + 1) % view.vcpus()), Chosen::NextInTurn)
+        Ruling::To(Vcpu((spin.vcpu.0 + 1) % view.vcpus()), Chosen::NextInTurn)
     });
     let blind = chooses_only_the_fit(&mut blind, &Spin::reported(Vcpu(0)), &candidates);
     assert!(blind.is_err(), "a yield to a running vCPU went unseen");
@@ -509,8 +509,8 @@ fn the_oracles_catch_the_broken() {
         .map(Vcpu)
         .find(|&vcpu| view.fit(vcpu, trace))
     {
-        Some(vcpu) => Verdict::To(vcpu, Chosen::NextInTurn),
-        None => Verdict::Stay(Missed::NoCandidate),
+        Some(vcpu) => Ruling::To(vcpu, Chosen::NextInTurn),
+        None => Ruling::Stay(Missed::NoCandidate),
     };
     let forgetful =
         reaches_the_lone_holder(&|_| Box::new(Rule(lowest)), |n| 100 * n as usize, false);

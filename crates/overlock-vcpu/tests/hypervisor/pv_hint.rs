@@ -2,7 +2,7 @@
 //! that waits for answers to its interrupts?
 
 use overlock_vcpu::host::sched::yield_to::{
-    Candidate, Chosen, Missed, Notice, Oracle, Policy, PvHint, RoundRobin, Skipped, Trace, Verdict,
+    Candidate, Chosen, Missed, Notice, Oracle, Policy, PvHint, RoundRobin, Ruling, Skipped, Trace,
     View,
 };
 use overlock_vcpu::host::sched::{Spin, SpinHint};
@@ -13,7 +13,7 @@ const READY: Candidate = Candidate { unfit: None, spinning: true, in_user: false
 const RUNNING: Candidate = Candidate { unfit: Some(Skipped::Running), ..READY };
 const ITSELF: Candidate = Candidate { unfit: Some(Skipped::Itself), ..READY };
 
-fn ask(policy: &mut dyn Policy, spin: &Spin, candidates: &[Candidate]) -> Verdict {
+fn ask(policy: &mut dyn Policy, spin: &Spin, candidates: &[Candidate]) -> Ruling {
     let mut trace = Trace::new(candidates.len() as u32);
     policy.on_spin(spin, &View::new(Nanos(1_000), 2, candidates), &mut trace)
 }
@@ -32,10 +32,10 @@ fn a_debtor_of_the_running_holder_comes_before_the_waiters() {
     let hint = SpinHint { holder: Some(Vcpu(1)), waiters };
     let spin = Spin { hint, ..Spin::reported(Vcpu(0)) };
     let candidates = [ITSELF, RUNNING, READY, READY];
-    let next = Verdict::To(Vcpu(2), Chosen::NextWaiter);
+    let next = Ruling::To(Vcpu(2), Chosen::NextWaiter);
     assert_eq!(ask(&mut pv_hint(&[]), &spin, &candidates), next);
     let mut policy = pv_hint(&[(1, 3)]);
-    let debtor = Verdict::To(Vcpu(3), Chosen::OwesHolder);
+    let debtor = Ruling::To(Vcpu(3), Chosen::OwesHolder);
     assert_eq!(ask(&mut policy, &spin, &candidates), debtor);
     policy.notice(Nanos(1), Notice::Answered(Vcpu(3)));
     assert_eq!(ask(&mut policy, &spin, &candidates), next);
@@ -48,20 +48,20 @@ fn a_holder_that_waits_for_answers_keeps_its_pcpu_while_its_debtors_run() {
     // It waits for no lock, so the guest says nothing about the spin.
     let spin = Spin::reported(Vcpu(0));
     let mut policy = pv_hint(&[(0, 1), (0, 2)]);
-    let stays = Verdict::Stay(Missed::HolderRunning);
+    let stays = Ruling::Stay(Missed::HolderRunning);
     assert_eq!(ask(&mut policy, &spin, &[ITSELF, RUNNING, RUNNING, READY]), stays);
-    let debtor = Verdict::To(Vcpu(2), Chosen::OwesIpi);
+    let debtor = Ruling::To(Vcpu(2), Chosen::OwesIpi);
     assert_eq!(ask(&mut policy, &spin, &[ITSELF, RUNNING, READY, READY]), debtor);
     // Without a debt there is nothing to decide by.
-    let in_turn = Verdict::To(Vcpu(3), Chosen::NextInTurn);
+    let in_turn = Ruling::To(Vcpu(3), Chosen::NextInTurn);
     assert_eq!(ask(&mut pv_hint(&[]), &spin, &[ITSELF, RUNNING, RUNNING, READY]), in_turn);
 }
 
 /// The vCPU to which a verdict gives the pCPU.
-fn target(verdict: Verdict) -> Option<Vcpu> {
+fn target(verdict: Ruling) -> Option<Vcpu> {
     match verdict {
-        Verdict::To(vcpu, _) => Some(vcpu),
-        Verdict::Plain(_) | Verdict::Stay(_) => None,
+        Ruling::To(vcpu, _) => Some(vcpu),
+        Ruling::Plain(_) | Ruling::Stay(_) => None,
     }
 }
 

@@ -7,11 +7,11 @@ use crate::support::{
     yielded,
 };
 use overlock_vcpu::host::sched::yield_to::{
-    Cause, Chosen, Missed, Outcome, PlainYield, Policy, RoundRobin, SkipSpinners, Skipped, Stay,
-    Verdict, by_name,
+    Cause, Chosen, Missed, Outcome, PlainYield, Policy, RoundRobin, Ruling, SkipSpinners, Skipped,
+    Stay, by_name,
 };
 use overlock_vcpu::host::sched::{
-    Action, CPUS_MAX, Config, ConfigError, Error, Event, Guest, Scheduler, Standing,
+    Action, CPUS_MAX, Config, ConfigError, Event, Guest, SchedError, Scheduler, Standing,
 };
 use overlock_vcpu::host::{Nanos, Pcpu, Vcpu};
 
@@ -124,7 +124,7 @@ fn a_halt_overtakes_a_preemption() {
     does(&mut sched, 1_000, timer(P0));
     assert_eq!(does(&mut sched, 1_003, halted(V0)), run(V1, P0, us(2_000)));
     // The signal that should have brought it out comes late.
-    assert_eq!(sched.on(us(1_014), preempted(V0)), Err(Error::NotOwner(V0)));
+    assert_eq!(sched.on(us(1_014), preempted(V0)), Err(SchedError::NotOwner(V0)));
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn a_yield_with_nobody_waiting_says_so() {
 
 #[test]
 fn an_unfit_choice_becomes_a_plain_yield_with_a_reason() {
-    let mut sched = started(Config::new(3, 1), Rule(|_, _, _| Verdict::To(V0, Chosen::NextInTurn)));
+    let mut sched = started(Config::new(3, 1), Rule(|_, _, _| Ruling::To(V0, Chosen::NextInTurn)));
     assert_eq!(does(&mut sched, 1, spins(V0)), run(V1, P0, us(1_001)));
     let decision = sched.decision().unwrap();
     assert_eq!(decision.outcome, Outcome::Plain { to: V1, why: Missed::TargetUnfit });
@@ -260,7 +260,7 @@ fn a_yield_by_name_goes_there_under_any_policy_and_else_to_whoever_lags_most() {
     }
     // A vCPU that runs nowhere has nothing to give.
     let event = Event::YieldedTo { vcpu: V1, to: V2 };
-    assert_eq!(sched.on(us(1), event), Err(Error::NotOwner(V1)));
+    assert_eq!(sched.on(us(1), event), Err(SchedError::NotOwner(V1)));
 }
 
 #[test]
@@ -360,10 +360,10 @@ fn a_vcpu_is_unplugged_wherever_it_is_and_comes_back_asleep() {
     assert!([V0, V1, V2].iter().all(|&vcpu| sched.standing(vcpu) == Some(Standing::Stopped)));
     assert_eq!((does(&mut sched, 50, kick(V0)), sched.owner(P0)), (None, None));
     // A second stop, and a plug of a vCPU that is there, are impossible.
-    assert_eq!(sched.on(us(60), Event::Stopped { vcpu: V0 }), Err(Error::Stopped(V0)));
+    assert_eq!(sched.on(us(60), Event::Stopped { vcpu: V0 }), Err(SchedError::Stopped(V0)));
     does(&mut sched, 70, Event::Plugged { vcpu: V0 });
     assert_eq!(sched.standing(V0), Some(Standing::Halted));
-    assert_eq!(sched.on(us(80), Event::Plugged { vcpu: V0 }), Err(Error::Plugged(V0)));
+    assert_eq!(sched.on(us(80), Event::Plugged { vcpu: V0 }), Err(SchedError::Plugged(V0)));
     assert_eq!(does(&mut sched, 1_090, kick(V0)), run(V0, P0, us(2_090)));
     let usage = sched.usage(us(1_100), V0).unwrap();
     assert_eq!((usage.ran, usage.halted), (us(30), Nanos::ZERO));
@@ -378,27 +378,27 @@ fn what_cannot_have_happened_is_an_error_and_changes_nothing() {
     let before = format!("{sched:?}");
     let (gone, nowhere) = (Vcpu(2), Pcpu(1));
     for (now, event, why) in [
-        (99, kick(V1), Error::Earlier { now: us(99), last: us(100) }),
-        (200, kick(gone), Error::NoVcpu(gone)),
-        (200, Event::Ipi { from: gone, to: V0 }, Error::NoVcpu(gone)),
-        (200, Event::Ipi { from: V0, to: gone }, Error::NoVcpu(gone)),
-        (200, halted(gone), Error::NoVcpu(gone)),
-        (200, halted(V1), Error::NotOwner(V1)),
-        (200, spins(V1), Error::NotOwner(V1)),
-        (200, yielded(V1), Error::NotOwner(V1)),
-        (200, preempted(V1), Error::NotOwner(V1)),
-        (200, Event::Answered { vcpu: gone }, Error::NoVcpu(gone)),
-        (200, Event::CriticalSection { vcpu: gone, inside: true }, Error::NoVcpu(gone)),
-        (200, Event::Stopped { vcpu: gone }, Error::NoVcpu(gone)),
-        (200, Event::Plugged { vcpu: V0 }, Error::Plugged(V0)),
-        (200, timer(nowhere), Error::NoPcpu(nowhere)),
+        (99, kick(V1), SchedError::Earlier { now: us(99), last: us(100) }),
+        (200, kick(gone), SchedError::NoVcpu(gone)),
+        (200, Event::Ipi { from: gone, to: V0 }, SchedError::NoVcpu(gone)),
+        (200, Event::Ipi { from: V0, to: gone }, SchedError::NoVcpu(gone)),
+        (200, halted(gone), SchedError::NoVcpu(gone)),
+        (200, halted(V1), SchedError::NotOwner(V1)),
+        (200, spins(V1), SchedError::NotOwner(V1)),
+        (200, yielded(V1), SchedError::NotOwner(V1)),
+        (200, preempted(V1), SchedError::NotOwner(V1)),
+        (200, Event::Answered { vcpu: gone }, SchedError::NoVcpu(gone)),
+        (200, Event::CriticalSection { vcpu: gone, inside: true }, SchedError::NoVcpu(gone)),
+        (200, Event::Stopped { vcpu: gone }, SchedError::NoVcpu(gone)),
+        (200, Event::Plugged { vcpu: V0 }, SchedError::Plugged(V0)),
+        (200, timer(nowhere), SchedError::NoPcpu(nowhere)),
     ] {
         assert_eq!(sched.on(us(now), event), Err(why), "{event:?}");
         assert_eq!(format!("{sched:?}"), before, "{event:?}");
     }
     let weight = NonZeroU32::MIN;
-    assert_eq!(sched.set_weight(gone, weight), Err(Error::NoVcpu(gone)));
-    assert_eq!(sched.set_guest(gone, Guest(1)), Err(Error::NoVcpu(gone)));
+    assert_eq!(sched.set_weight(gone, weight), Err(SchedError::NoVcpu(gone)));
+    assert_eq!(sched.set_guest(gone, Guest(1)), Err(SchedError::NoVcpu(gone)));
     assert_eq!(
         sched.on(us(99), kick(V1)).unwrap_err().to_string(),
         "the clock went back from 100000 ns to 99000 ns"

@@ -1,6 +1,6 @@
 //! Any events, with any arguments, at any times; names for some, and policies of one line.
 
-use overlock_vcpu::host::sched::yield_to::{Policy, Trace, Verdict, View};
+use overlock_vcpu::host::sched::yield_to::{Policy, Ruling, Trace, View};
 use overlock_vcpu::host::sched::{Action, Event, Spin, SpinHint, SpinSource};
 use overlock_vcpu::host::{Nanos, Pcpu, Vcpu};
 use proptest::prelude::*;
@@ -29,14 +29,14 @@ pub(crate) fn run(vcpu: Vcpu, pcpu: Pcpu, until: Nanos) -> Option<Action> {
 
 /// A policy that decides by this, and remembers nothing.
 #[derive(Debug)]
-pub(crate) struct Rule(pub(crate) fn(&Spin, &View<'_>, &mut Trace) -> Verdict);
+pub(crate) struct Rule(pub(crate) fn(&Spin, &View<'_>, &mut Trace) -> Ruling);
 
 impl Policy for Rule {
     fn name(&self) -> &'static str {
         "rule"
     }
 
-    fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Verdict {
+    fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Ruling {
         self.0(spin, view, trace)
     }
 }

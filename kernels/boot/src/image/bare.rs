@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use overlock_boot::kernel::{Kernel, set_waiting, work};
 use overlock_boot::machine::segments::{INTERRUPT_STACKS, STACK, STACKS};
 use overlock_boot::machine::{serial, start};
-use overlock_boot::plan::Plan;
+use overlock_boot::plan::CommandLine;
 use overlock_boot::platform::bare::Bare;
 use overlock_boot::platform::kvm::Kvm;
 use overlock_boot::platform::xen::Xen;
@@ -145,7 +145,7 @@ unsafe extern "C" {
 extern "C" fn first(info: usize) -> ! {
     super::probes::keep();
     // SAFETY: what the loader passed.
-    let plan = Plan(unsafe { start::command_line(info) });
+    let plan = CommandLine(unsafe { start::command_line(info) });
     let is_xen = plan.get("on") == Some("xen");
     super::set_exit(if is_xen { Xen::exit } else { serial::exit });
     // SAFETY: once, on the first CPU, with interrupts disabled.
@@ -175,7 +175,7 @@ extern "C" fn first(info: usize) -> ! {
     }
 }
 
-fn begin<K: Kernel>(plan: Plan<'_>) -> ! {
+fn begin<K: Kernel>(plan: CommandLine<'_>) -> ! {
     WORK.store(work::<K> as *mut (), core::sync::atomic::Ordering::SeqCst);
     start::others(plan.number("smp", 1) as usize);
     run::<K>(plan)

@@ -44,7 +44,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::{apic, io};
 use crate::cpus;
-use crate::platform::{Ended, Sabotage, Wait, broken, has_passed};
+use crate::platform::{HaltEnd, Sabotage, Wait, broken, has_passed};
 
 /// The class of priority below that of a kick.
 const KICKS_ONLY: u64 = (apic::KICK as u64 >> 4) - 1;
@@ -143,7 +143,7 @@ pub(super) fn note(is_kick: bool, to: u64) {
 }
 
 /// Halts once, unless the word of `wait` has changed.
-pub fn halt_if(wait: Wait<'_, impl FnOnce()>, means: Means) -> Ended {
+pub fn halt_if(wait: Wait<'_, impl FnOnce()>, means: Means) -> HaltEnd {
     let enabled = io::interrupts_enabled();
     if !broken(Sabotage::LooksEarly) {
         io::disable_interrupts();
@@ -162,12 +162,12 @@ pub fn halt_if(wait: Wait<'_, impl FnOnce()>, means: Means) -> Ended {
         };
         timer.into_iter().for_each(apic::put_back);
         match kicked {
-            true => Ended::Kicked,
-            false if has_passed(wait.deadline_ns) => Ended::Overdue,
-            false => Ended::Otherwise,
+            true => HaltEnd::Kicked,
+            false if has_passed(wait.deadline_ns) => HaltEnd::Overdue,
+            false => HaltEnd::Otherwise,
         }
     } else {
-        Ended::Early
+        HaltEnd::Early
     };
     if enabled {
         // SAFETY: they were enabled before.

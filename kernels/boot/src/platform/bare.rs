@@ -12,7 +12,7 @@
 
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use super::{Ended, Halting, Sabotage, Wait, broken};
+use super::{HaltEnd, Halting, Sabotage, Wait, broken};
 use crate::cpus::{self, PerCpu};
 use crate::kernel::Kernel;
 use crate::machine::apic;
@@ -51,9 +51,9 @@ impl Halting for Bare {
     /// An interrupt and the return from a halt, under an emulator. A real processor needs 2 us.
     const WAKE_NS: u64 = 20_000;
 
-    fn halt(wait: Wait<'_, impl FnOnce()>) -> Ended {
+    fn halt(wait: Wait<'_, impl FnOnce()>) -> HaltEnd {
         if refuses(&wait) {
-            return Ended::Refused;
+            return HaltEnd::Refused;
         }
         let means = match CALLS.load(Relaxed) {
             true => Means::Call(host),

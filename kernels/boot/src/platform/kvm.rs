@@ -43,12 +43,12 @@ use core::sync::atomic::{
 };
 
 use super::bare::refuses;
-use super::{Ended, Halting, Sabotage, Wait, broken, switch};
+use super::{HaltEnd, Halting, Sabotage, Wait, broken, switch};
 use crate::cpus::{self, MAX, PerCpu, count};
 use crate::kernel::{Kernel, set_waiting};
 use crate::machine::halt::{Means, halt_if, halt_silently};
 use crate::machine::io;
-use crate::plan::Plan;
+use crate::plan::CommandLine;
 use crate::say;
 
 #[derive(Clone, Copy, Debug)]
@@ -177,7 +177,7 @@ impl Kvm {
 
     /// Detects what the host offers, and switches waiting on or off. Called once, on the first CPU,
     /// before the others start.
-    pub fn detect(plan: &Plan<'_>) {
+    pub fn detect(plan: &CommandLine<'_>) {
         let offered = Self::offered();
         let mode = decide(offered, plan.number("smp", 1) as usize, !plan.wants_waiting());
         set_waiting::<Self>(mode == Mode::Wait);
@@ -208,9 +208,9 @@ impl Halting for Kvm {
     /// Two exits and a wake-up of the host's thread.
     const WAKE_NS: u64 = 20_000;
 
-    fn halt(wait: Wait<'_, impl FnOnce()>) -> Ended {
+    fn halt(wait: Wait<'_, impl FnOnce()>) -> HaltEnd {
         if refuses(&wait) {
-            return Ended::Refused;
+            return HaltEnd::Refused;
         }
         let me = cpus::this();
         let nested = me.waits_open.fetch_add(1, Relaxed) != 0;
@@ -228,17 +228,17 @@ impl Halting for Kvm {
         };
         let ended = halt_if(Wait { word, expected, deadline_ns, between }, Means::Hypervisor);
         me.waits_open.fetch_sub(1, Relaxed);
-        if ended == Ended::Early {
+        if ended == HaltEnd::Early {
             return ended;
         }
         let (begun, seen) = (me.kicks_begun.load(Relaxed), me.kicks_seen.load(Relaxed));
         if begun == seen {
-            return if ended == Ended::Kicked { Ended::Otherwise } else { ended };
+            return if ended == HaltEnd::Kicked { HaltEnd::Otherwise } else { ended };
         }
-        if ended == Ended::Kicked {
+        if ended == HaltEnd::Kicked {
             me.kicks_seen.store(accounted(begun, seen, done), Relaxed);
         }
-        me.kick_gone.store(ended != Ended::Kicked, Relaxed);
+        me.kick_gone.store(ended != HaltEnd::Kicked, Relaxed);
         ended
     }
 

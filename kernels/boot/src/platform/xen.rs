@@ -44,7 +44,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::{Ended, Halting, Sabotage, Wait, broken, has_passed};
+use super::{HaltEnd, Halting, Sabotage, Wait, broken, has_passed};
 use crate::cpus::{self, PerCpu, count};
 use crate::kernel::Kernel;
 use crate::xen::{abi, calls, events, start, timer};
@@ -60,12 +60,12 @@ impl Halting for Xen {
     /// Two hypercalls and a decision of Xen's scheduler, under an emulator.
     const WAKE_NS: u64 = 50_000;
 
-    fn halt(wait: Wait<'_, impl FnOnce()>) -> Ended {
+    fn halt(wait: Wait<'_, impl FnOnce()>) -> HaltEnd {
         let me = cpus::this();
         let port = me.port.load(Relaxed);
         let in_nmi = me.in_nmi.load(Relaxed) != 0 && !broken(Sabotage::HaltsAnywhere);
         if port == 0 || wait.is_late() || in_nmi {
-            return Ended::Refused;
+            return HaltEnd::Refused;
         }
         let nested = me.waits_open.fetch_add(1, Relaxed) != 0;
         // A
@@ -80,12 +80,12 @@ impl Halting for Xen {
             }
             calls::poll(Some(port), wait.deadline_ns.unwrap_or(0));
             match events::take(port) {
-                true => Ended::Kicked,
-                false if has_passed(wait.deadline_ns) => Ended::Overdue,
-                false => Ended::Otherwise,
+                true => HaltEnd::Kicked,
+                false if has_passed(wait.deadline_ns) => HaltEnd::Overdue,
+                false => HaltEnd::Otherwise,
             }
         } else {
-            Ended::Early
+            HaltEnd::Early
         };
         if nested && !broken(Sabotage::ForgetsOuter) {
             events::set(port);

@@ -10,7 +10,7 @@ use super::checks::{steps, tell};
 use super::locks::{NAMES, UseLock, with_lock};
 use crate::cpus;
 use crate::kernel::{Kernel, everywhere};
-use crate::plan::Plan;
+use crate::plan::CommandLine;
 
 struct Count(UnsafeCell<u64>);
 
@@ -136,7 +136,7 @@ impl ConstLock for NoLock {
 }
 
 /// Checks all locks. Returns whether all are sound, and the one that excludes no CPU is found.
-pub(super) fn check<K: Kernel>(plan: Plan<'_>) -> bool {
+pub(super) fn check<K: Kernel>(plan: CommandLine<'_>) -> bool {
     EACH.store(plan.number("ops", 16_000) / cpus::started() as u64, Relaxed);
     let mut fine = true;
     for name in plan.list("locks", NAMES) {

@@ -1,9 +1,9 @@
 //! The platform contract, clause by clause. Each check runs on the platform as it is, and then on
 //! one that is broken on purpose, which it must find.
 //!
-//! The checks look at how a wait *ended* ([`Ended`]), which the platform knows, and not at how long
-//! it took: a busy host may stop a machine at any instruction. The timer ticks meanwhile, so that a
-//! wait that has lost its kick ends too.
+//! The checks look at how a wait *ended* ([`HaltEnd`]), which the platform knows, and not at how
+//! long it took: a busy host may stop a machine at any instruction. The timer ticks meanwhile, so
+//! that a wait that has lost its kick ends too.
 
 mod calls;
 mod rest;

@@ -10,7 +10,7 @@ use super::checks::{steps, tell};
 use super::locks::Counted;
 use crate::cpus;
 use crate::kernel::{Kernel, everywhere};
-use crate::plan::Plan;
+use crate::plan::CommandLine;
 
 /// Two numbers that are the same unless a writer is changing them.
 struct Pair(UnsafeCell<[u64; 2]>);
@@ -169,7 +169,7 @@ fn refreshes<K: Kernel>() -> bool {
 }
 
 /// Checks both. Returns whether they are sound, and faults are found.
-pub(super) fn check<K: Kernel>(plan: Plan<'_>) -> bool {
+pub(super) fn check<K: Kernel>(plan: CommandLine<'_>) -> bool {
     EACH.store(plan.number("ops", 16_000) / cpus::started() as u64, Relaxed);
     let mut fine = tell("conformance: readers share a read-write lock", shares::<K>(), "");
     fine &= tell("conformance: a writer excludes readers and writers", excludes::<K>(), "");

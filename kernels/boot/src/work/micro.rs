@@ -15,7 +15,7 @@ use crate::console::SILENCE_NS;
 use crate::cpus::MAX;
 use crate::kernel::{Kernel, at_rest, everywhere};
 use crate::machine::clock;
-use crate::plan::Plan;
+use crate::plan::CommandLine;
 use crate::say;
 
 /// The run that is under way; written before its job is handed out.
@@ -191,7 +191,7 @@ fn once<K: Kernel>(name: &str, cpus: usize, round: u64) -> bool {
 }
 
 /// All rounds of all locks at all numbers of CPUs.
-pub(super) fn rounds<K: Kernel>(plan: Plan<'_>) -> bool {
+pub(super) fn rounds<K: Kernel>(plan: CommandLine<'_>) -> bool {
     RUN.cs_ns.store(plan.number("cs", 0), Relaxed);
     RUN.ncs_ns.store(plan.number("ncs", 0), Relaxed);
     RUN.run_ns.store(plan.number("ms", 200) * 1_000_000, Relaxed);

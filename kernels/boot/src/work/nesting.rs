@@ -20,7 +20,7 @@ use super::locks::{UseLock, with_lock};
 use crate::cpus;
 use crate::kernel::{Kernel, everywhere};
 use crate::machine::{apic, clock, interrupts, io};
-use crate::plan::Plan;
+use crate::plan::CommandLine;
 
 /// A lock, what it protects, and how often it was taken.
 #[repr(align(128))]
@@ -141,7 +141,7 @@ impl<K: Kernel> UseLock for Nest<K> {
 }
 
 /// Runs every lock. Returns whether no count was lost.
-pub(super) fn check<K: Kernel>(plan: Plan<'_>) -> bool {
+pub(super) fn check<K: Kernel>(plan: CommandLine<'_>) -> bool {
     ENOUGH.store(plan.number("ops", 20_000), Relaxed);
     ENOUGH_TICKS.store(plan.number("ticks", 200), Relaxed);
     TICK_US.store(plan.number("tick", 1_000) as u32, Relaxed);

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering
 
 use crate::cpus::{self, MAX};
 use crate::machine::io::outb;
-use crate::plan::Plan;
+use crate::plan::CommandLine;
 use crate::say;
 
 /// Where the monitor maps it.
@@ -37,7 +37,7 @@ static OWNER: AtomicU32 = AtomicU32::new(0);
 static GRANTED: AtomicU64 = AtomicU64::new(0);
 
 /// Learns from the command line where the records are.
-pub(super) fn join(plan: Plan<'_>) {
+pub(super) fn join(plan: CommandLine<'_>) {
     FIRST.store(plan.number("page", 0) as usize, Relaxed);
 }
 

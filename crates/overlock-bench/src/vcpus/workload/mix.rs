@@ -23,7 +23,7 @@ use super::place::{Place, before, holder, waiters};
 use super::shelf::Shelf;
 use super::tally::{Moment, Tally, add};
 use crate::timeline::{Hold, Log, Window};
-use crate::{Config, Hint, Program, Vcpu, Verbs};
+use crate::{Hint, Program, RunConfig, ThisVcpu, Verbs};
 use overlock_results::Losses;
 
 /// The interrupt by which a vCPU asks all others to drop stale translations.
@@ -87,8 +87,8 @@ pub(crate) struct Mix<'a, W: Verbs, L> {
 }
 
 impl<'a, W: Verbs, L: ConstLock> Mix<'a, W, L> {
-    pub(crate) fn new(profile: &'a Profile, config: &Config<'_>, in_order: bool) -> Self {
-        let Config { vcpus, publishes, .. } = *config;
+    pub(crate) fn new(profile: &'a Profile, config: &RunConfig<'_>, in_order: bool) -> Self {
+        let RunConfig { vcpus, publishes, .. } = *config;
         let guest = config.vcpus_of_guest() as usize;
         let locks = profile.locks * (vcpus as usize).div_ceil(guest);
         let places = || (0..vcpus).map(|_| Place::default()).collect();
@@ -175,7 +175,7 @@ impl<'a, W: Verbs, L: ConstLock> Mix<'a, W, L> {
     }
 
     /// One critical section under lock number `at`.
-    fn section(&self, vcpu: Vcpu<W>, at: usize, shootdown: bool) {
+    fn section(&self, vcpu: ThisVcpu<W>, at: usize, shootdown: bool) {
         let own = vcpu.number() as usize;
         let (tally, place) = (&self.tallies[own], &self.places[own]);
         let page = self.page.as_ref().map(|page| &page[own]);
@@ -225,7 +225,7 @@ impl<'a, W: Verbs, L: ConstLock> Mix<'a, W, L> {
     }
 
     /// Interrupts every other vCPU of the guest, or one, and waits for their answers.
-    fn shoot_down(&self, vcpu: Vcpu<W>) {
+    fn shoot_down(&self, vcpu: ThisVcpu<W>) {
         let request = self.shootdowns.fetch_add(1, Relaxed) + 1;
         let own = vcpu.number();
         let Desk { asks, of, asked_ns, .. } = &self.desks[own as usize];
@@ -263,7 +263,7 @@ impl<'a, W: Verbs, L: ConstLock> Mix<'a, W, L> {
         asks.store(0, Relaxed);
     }
 
-    fn read_timer(&self, vcpu: Vcpu<W>, last: &mut u32) {
+    fn read_timer(&self, vcpu: ThisVcpu<W>, last: &mut u32) {
         let start = Moment::now::<W>();
         let ticks = vcpu.pm_timer();
         let step = ticks.wrapping_sub(*last) & 0x00ff_ffff;
@@ -286,7 +286,7 @@ impl<'a, W: Verbs, L: ConstLock> Mix<'a, W, L> {
 }
 
 impl<W: Verbs, L: ConstLock> Program<W> for Mix<'_, W, L> {
-    fn run(&self, vcpu: Vcpu<W>) {
+    fn run(&self, vcpu: ThisVcpu<W>) {
         let profile = self.profile;
         let tally = &self.tallies[vcpu.number() as usize];
         let mut random = fastrand::Rng::with_seed(u64::from(vcpu.number()));
@@ -317,7 +317,7 @@ impl<W: Verbs, L: ConstLock> Program<W> for Mix<'_, W, L> {
         }
     }
 
-    fn interrupt(&self, vcpu: Vcpu<W>, _number: u32) {
+    fn interrupt(&self, vcpu: ThisVcpu<W>, _number: u32) {
         // The interrupt itself orders: this is at least the request that caused it.
         let request = self.shootdowns.load(Relaxed);
         // ORDERING: Release → the Acquire in `shoot_down`.

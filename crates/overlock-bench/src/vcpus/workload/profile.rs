@@ -48,7 +48,7 @@ const LOCKS_MAX: usize = 4096;
 const TIMES_MAX: u32 = 4096;
 
 /// The longest operation without any wait, in nanoseconds. With longer ones a run of a second means
-/// nothing, and vCPUs would not stop within [`Config::grace`](overlock_bench::Config::grace).
+/// nothing, and vCPUs would not stop within [`RunConfig::grace`](overlock_bench::RunConfig::grace).
 const OPERATION_MAX_NS: u64 = 1_000_000_000;
 
 /// The profiles that come with this crate, by name.

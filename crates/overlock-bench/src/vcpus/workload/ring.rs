@@ -25,7 +25,7 @@ use overlock::atomic::{Atomic, ConstAtomic};
 
 use super::Profile;
 use super::tally::{Moment, Tally, add};
-use crate::{Program, Vcpu, Verbs};
+use crate::{Program, ThisVcpu, Verbs};
 
 /// Where a vCPU finds the token: the cell is 1 while the token is there.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl<'a, W: Verbs> Ring<'a, W> {
 }
 
 impl<W: Verbs> Program<W> for Ring<'_, W> {
-    fn run(&self, vcpu: Vcpu<W>) {
+    fn run(&self, vcpu: ThisVcpu<W>) {
         let own = vcpu.number();
         let next = (own + 1) % vcpu.count();
         let (desk, tally) = (&self.desks[own as usize].0, &self.tallies[own as usize]);

@@ -5,7 +5,6 @@
 
 use overlock_bench::Hint;
 use overlock_results::Accounts;
-use overlock_results::timeline;
 use overlock_vcpu::host::sched::yield_to::Tally;
 use overlock_vcpu::host::sched::{Action, Event as Told, Spin, SpinHint, SpinSource, Standing};
 use overlock_vcpu::host::{Pcpu, Vcpu};
@@ -158,7 +157,7 @@ impl HostMachine<'_> {
     fn note(&mut self) {
         let Self { notes: Some(notes), scheduler, core, vcpus, .. } = self else { return };
         for vcpu in 0..vcpus.len() as u32 {
-            notes.note(vcpu, shown(scheduler.standing(vcpu)), core.now);
+            notes.note(vcpu, scheduler.standing(vcpu).shown(), core.now);
         }
     }
 
@@ -435,14 +434,5 @@ impl HostMachine<'_> {
         };
         let accounts = (0..).zip(&self.vcpus).map(of).collect();
         (accounts, self.scheduler.tally().clone())
-    }
-}
-
-/// What a timeline shows of a vCPU's standing.
-fn shown(standing: Standing) -> timeline::Standing {
-    match standing {
-        Standing::Running(Pcpu(pcpu)) => timeline::Standing::Running(pcpu),
-        Standing::Queued(_) => timeline::Standing::Ready,
-        Standing::Halted | Standing::Stopped => timeline::Standing::Halted,
     }
 }

@@ -10,7 +10,7 @@ use overlock::platform::{Bucket, Cpu, Slot};
 use super::{AtStep, Status, TorturedMachine};
 use crate::engine::{self, Cost, Observer, Touch};
 use crate::torture::arena::Arena;
-use crate::torture::failure::Oracle;
+use crate::torture::failure::Property;
 use crate::torture::faults::Fault;
 pub(crate) use crate::torture::memory::{Injected, Word};
 use crate::torture::trace::What;
@@ -22,7 +22,7 @@ const CALL_NS: u64 = 5;
 pub(crate) fn enter(mut machine: TorturedMachine) -> TorturedMachine {
     let cpus = machine.cpus.len();
     if let Err(panic) = engine::run(&mut machine, cpus) {
-        machine.fail(None, Oracle::Panic, engine::message(&*panic).unwrap_or_default());
+        machine.fail(None, Property::Panic, engine::message(&*panic).unwrap_or_default());
     }
     machine
 }

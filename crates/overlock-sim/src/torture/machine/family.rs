@@ -2,7 +2,7 @@
 
 use super::{Op, Status, TorturedMachine};
 use crate::torture::conditions::{Hold, Verb};
-use crate::torture::failure::Oracle;
+use crate::torture::failure::Property;
 use crate::torture::faults::Fault;
 use crate::torture::kind::Role;
 
@@ -66,7 +66,7 @@ impl TorturedMachine {
         };
         if let Some(other) = other {
             let text = format!("cpu {me} has taken a lock that cpu {other} holds");
-            self.fail(Some(lock), Oracle::Exclusion, text);
+            self.fail(Some(lock), Property::Exclusion, text);
         }
     }
 
@@ -280,7 +280,7 @@ impl TorturedMachine {
     pub(super) fn watch_read_write(&mut self, lock: usize, rest: u32, old: u32, new: u32) {
         if rest != 0 {
             let text = format!("a lock of one word has another, {rest}");
-            return self.fail(Some(lock), Oracle::Residue, text);
+            return self.fail(Some(lock), Property::Residue, text);
         }
         let me = self.cpu();
         self.locks[lock].word = new;
@@ -297,15 +297,15 @@ impl TorturedMachine {
         let passes = enters && old & BARRED != 0 && old & HOLDS != TURN && op.hold != Hold::Again;
         if passes && !tries {
             let text = format!("cpu {me} reads past a writer that waits: {old:#x} {new:#x}");
-            self.fail(Some(lock), Oracle::Bypass, text);
+            self.fail(Some(lock), Property::Bypass, text);
         } else if passes {
             self.tally.longest_bypass = self.tally.longest_bypass.max(1);
         } else if new & HOLDS >= CLAIMED && old & HOLDS == TURN && !tries {
             let text = format!("cpu {me} writes in the readers' turn");
-            self.fail(Some(lock), Oracle::Bypass, text);
+            self.fail(Some(lock), Property::Bypass, text);
         } else if lifts && is_free && !is_late {
             let text = format!("cpu {me} ends a turn that has not lasted");
-            self.fail(Some(lock), Oracle::Bypass, text);
+            self.fail(Some(lock), Property::Bypass, text);
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::panic::Location;
 
 use super::{AtStep, Status, TorturedMachine, gap};
-use crate::torture::failure::Oracle;
+use crate::torture::failure::Property;
 use crate::torture::faults::{Fault, InjectedFault};
 use crate::torture::trace::What;
 
@@ -17,7 +17,7 @@ impl TorturedMachine {
         self.tally.steps += 1;
         if self.tally.steps >= self.steps_most {
             if self.draining {
-                self.fail(None, Oracle::Progress, "the run does not come to an end".into());
+                self.fail(None, Property::Progress, "the run does not come to an end".into());
                 return AtStep::Suspend;
             }
             self.draining = true;

@@ -4,7 +4,7 @@
 use super::{Op, Status, TorturedMachine};
 use crate::torture::arena::Arena;
 use crate::torture::conditions::{Hold, Verb};
-use crate::torture::failure::Oracle;
+use crate::torture::failure::Property;
 use crate::torture::faults::Fault;
 use crate::torture::kind::Layout;
 use crate::torture::lock_model::{
@@ -99,7 +99,7 @@ impl TorturedMachine {
         let now = self.core.now + self.cpus[me].skew;
         if deadline.is_some_and(|at| now < at) {
             let text = format!("cpu {me} gave up before its deadline");
-            self.fail(Some(lock), Oracle::Deadline, text);
+            self.fail(Some(lock), Property::Deadline, text);
         }
     }
 
@@ -140,7 +140,7 @@ impl TorturedMachine {
         let number = model.begun;
         if let Some(other) = model.owner.replace(me) {
             let text = format!("cpu {me} computes what cpu {other} is computing");
-            self.fail(Some(lock), Oracle::Exclusion, text);
+            self.fail(Some(lock), Property::Exclusion, text);
         }
         number
     }
@@ -175,7 +175,7 @@ impl TorturedMachine {
             }
         };
         if let Some(text) = wrong {
-            return self.fail(Some(op.lock), Oracle::Freshness, text);
+            return self.fail(Some(op.lock), Property::Freshness, text);
         }
         if model.users == 0 && !self.draining && self.rng.one_in(self.world.free_one_in) {
             self.locks[op.lock].freed = true;
@@ -215,7 +215,7 @@ impl TorturedMachine {
         if !allowed {
             let what = if model.freed { "has been freed" } else { "belongs to another CPU by now" };
             let text = format!("cpu {me} touches a lock that {what}");
-            return self.fail(Some(lock), Oracle::Freed, text);
+            return self.fail(Some(lock), Property::Freed, text);
         }
         let Some(new) = new else { return };
         match model.kind.promise.layout {
@@ -238,7 +238,7 @@ impl TorturedMachine {
                     new & !old & NO_STEALING != 0 && model.kind.promise.disables_stealing;
                 if disables && new & STEALS == 0 {
                     let text = format!("cpu {me} disables stealing without a count");
-                    return self.fail(Some(lock), Oracle::Bypass, text);
+                    return self.fail(Some(lock), Property::Bypass, text);
                 }
                 let joined = tail(new) != tail(old);
                 if joined && tail(new) != 0 {
@@ -280,10 +280,10 @@ impl TorturedMachine {
         if promise.disables_stealing && old & NO_STEALING != 0 && old & STEALS != 0 {
             let text =
                 format!("cpu {me} passes cpu {first}, the queue head, which has disabled stealing");
-            self.fail(Some(lock), Oracle::Bypass, text);
+            self.fail(Some(lock), Property::Bypass, text);
         } else if promise.max_bypass.is_some_and(|most| passed > most) {
             let text = format!("cpu {first}, queue head, has been passed {passed} times");
-            self.fail(Some(lock), Oracle::Bypass, text);
+            self.fail(Some(lock), Property::Bypass, text);
         } else if let Some(most) = promise.passes_awake.filter(|_| !self.locks[lock].gave_up) {
             let when = match self.locks[lock].head {
                 Head::Awake if passed > most => "which has not halted",
@@ -291,7 +291,7 @@ impl TorturedMachine {
                 _ => return,
             };
             let text = format!("cpu {me} passes cpu {first}, the queue head, {when}");
-            self.fail(Some(lock), Oracle::Bypass, text);
+            self.fail(Some(lock), Property::Bypass, text);
         }
     }
 
@@ -321,7 +321,7 @@ impl TorturedMachine {
             (Some(_), None) => None,
         };
         if let Some(wrong) = wrong {
-            return self.fail(Some(lock), Oracle::Order, format!("cpu {cpu} is served {wrong}"));
+            return self.fail(Some(lock), Property::Order, format!("cpu {cpu} is served {wrong}"));
         }
         self.locks[lock].queue.iter_mut().take(before).for_each(|waiter| waiter.skipped = true);
     }
@@ -343,20 +343,20 @@ impl TorturedMachine {
             .collect();
         if !stuck.is_empty() {
             let text = format!("nothing will ever wake {}", stuck.join(", "));
-            return self.fail(None, Oracle::Progress, text);
+            return self.fail(None, Property::Progress, text);
         }
         for lock in 0..self.locks.len() {
             if !self.locks[lock].freed && self.is_marked(lock) {
                 let text =
                     format!("no CPU uses the lock, but its word is {:#x}", self.locks[lock].word);
-                return self.fail(Some(lock), Oracle::Residue, text);
+                return self.fail(Some(lock), Property::Residue, text);
             }
         }
         for (index, &(offset, before)) in self.memory.table_entries.iter().enumerate() {
             let now = Arena::peek(offset);
             if now != before {
                 let text = format!("no CPU waits, but entry {index} of the table is {now:#x}");
-                return self.fail(None, Oracle::Residue, text);
+                return self.fail(None, Property::Residue, text);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{AUDITS, CpuState, Status, TorturedMachine};
 use crate::torture::conditions::Verb;
-use crate::torture::failure::Oracle;
+use crate::torture::failure::Property;
 use crate::torture::kind::{Layout, Role, Survives};
 use crate::torture::lock_model::{NO_STEALING, STEALS, tail};
 
@@ -13,7 +13,7 @@ impl TorturedMachine {
             let is_lost = || self.ops_of(lock).any(|(cpu, op)| self.has_room(cpu, op));
             if self.locks[lock].owner.is_none() && self.all_sleep(lock) && is_lost() {
                 let text = "all waiters of the free lock have halted, and no kick is on its way";
-                return self.fail(Some(lock), Oracle::LostWakeup, text.into());
+                return self.fail(Some(lock), Property::LostWakeup, text.into());
             }
         }
     }
@@ -50,7 +50,7 @@ impl TorturedMachine {
                     "no CPU that could take the free lock has done so for {} ns",
                     self.world.stuck_ns
                 );
-                return self.fail(Some(lock), Oracle::Progress, text);
+                return self.fail(Some(lock), Property::Progress, text);
             }
         }
         for cpu in 0..self.cpus.len() {
@@ -84,28 +84,30 @@ impl TorturedMachine {
         let is_late = |other: &CpuState| !(has_finished(other) || get_through && may_sleep(other));
         if let Some(late) = others.find(|&other| is_late(&self.cpus[other])).filter(|_| !holds) {
             let text = format!("cpu {late} has not got through while cpu {cpu} was stopped");
-            self.fail(Some(0), Oracle::Progress, text);
+            self.fail(Some(0), Property::Progress, text);
         }
     }
 
     /// Whether a CPU that is running still works on an operation that should be over.
-    fn is_overdue(&self, cpu: usize) -> Option<(usize, Oracle, &'static str)> {
+    fn is_overdue(&self, cpu: usize) -> Option<(usize, Property, &'static str)> {
         let state = &self.cpus[cpu];
         let op = state.op().filter(|_| !state.is_away())?;
         let deadline = op.deadline.map(|at| at.saturating_sub(state.skew));
         let taken = self.locks[op.lock].taker.filter(|&(taker, at)| taker == cpu && at >= op.began);
         let (due, oracle, text) = match (op.verb, taken, deadline) {
-            (None, ..) => (op.began, Oracle::Progress, "does not get through with its release"),
+            (None, ..) => (op.began, Property::Progress, "does not get through with its release"),
             (_, Some((_, at)), _) => {
-                (at, Oracle::Progress, "has taken the lock but does not get to work")
+                (at, Property::Progress, "has taken the lock but does not get to work")
             }
             // It has waited and asks for the lock again; or it needs a list that another CPU may
             // have taken away with it.
             (Some(Verb::Lock | Verb::Wait | Verb::Notify), None, _) => return None,
             (Some(Verb::Last), ..) => {
-                (op.began, Oracle::Progress, "only reads, and does not get through")
+                (op.began, Property::Progress, "only reads, and does not get through")
             }
-            (_, _, Some(at)) => (at, Oracle::Deadline, "has not given up long after its deadline"),
+            (_, _, Some(at)) => {
+                (at, Property::Deadline, "has not given up long after its deadline")
+            }
             _ => return None,
         };
         let late = self.core.now > due.max(state.since) + self.world.stuck_ns;

@@ -7,7 +7,7 @@ use std::ptr;
 use super::calls::{Word, interrupt, is_stopping, step, suspend, with};
 use super::{CpuState, Event, PendingKick, Status, TorturedMachine};
 use crate::torture::arena::Arena;
-use crate::torture::failure::Oracle;
+use crate::torture::failure::Property;
 use crate::torture::faults::Fault;
 use crate::torture::kind::{Layout, Role};
 use crate::torture::trace::What;
@@ -146,7 +146,7 @@ impl TorturedMachine {
             let text = format!(
                 "one {whose} has kicked {kicks} times, with {meanwhile} acquisitions meanwhile"
             );
-            self.fail(Some(lock), Oracle::Kicks, text);
+            self.fail(Some(lock), Property::Kicks, text);
         }
     }
 

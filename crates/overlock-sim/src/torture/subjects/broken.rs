@@ -11,7 +11,7 @@ use overlock::atomic::{Atomic, ConstAtomic};
 use overlock::platform::{Bucket, Platform};
 use overlock::{ConstLock, RawLock, RawTimedLock};
 
-use crate::Oracle;
+use crate::Property;
 use crate::torture::kind::{Layout, Promise, Survives};
 use crate::torture::lock_model::{LOCKED, NO_STEALING, STEALS, TAIL_SHIFT};
 use crate::torture::machine::calls::{self, Word};
@@ -28,26 +28,26 @@ const STRICT: Promise = Promise { layout: Layout::Queue, passes_awake: Some(0), 
 const DISABLING: Promise = Promise { layout: Layout::Queue, disables_stealing: true, ..BARE };
 
 pub(super) static SUBJECTS: &[Subject] = &[
-    known_bad::<Noop>("broken-noop", &[Oracle::Exclusion], BARE),
-    known_bad::<LostWakeup>("broken-lost-wakeup", &[Oracle::LostWakeup], BARE),
-    known_bad::<Handshake>("broken-handshake", &[Oracle::Progress], UNFAIR),
-    known_bad::<Barging>("broken-unfair-fifo", &[Oracle::Order], FIFO),
-    known_bad::<Starving>("broken-bypass", &[Oracle::Bypass], BOUNDED),
-    known_bad::<Starving>("broken-strict-order", &[Oracle::Bypass], STRICT),
-    known_bad::<Unheeded>("broken-declaration", &[Oracle::Bypass], DISABLING),
-    known_bad::<LateLook>("broken-touch-after-release", &[Oracle::Freed], BARE),
-    known_bad::<Stampede<2>>("broken-stampede", &[Oracle::Kicks], BARE),
-    known_bad::<Stampede<3>>("broken-third-kick", &[Oracle::Kicks], BOUNDED),
-    known_bad::<Hasty>("broken-early-timeout", &[Oracle::Deadline], BARE),
-    known_bad::<Deaf>("broken-late-timeout", &[Oracle::Deadline], BARE),
-    known_bad::<Untidy>("broken-residue", &[Oracle::Residue], UNFAIR),
-    known_bad::<Forgetful>("broken-table", &[Oracle::Residue], UNFAIR),
-    known_bad::<Fragile>("broken-panic", &[Oracle::Panic], BARE),
+    known_bad::<Noop>("broken-noop", &[Property::Exclusion], BARE),
+    known_bad::<LostWakeup>("broken-lost-wakeup", &[Property::LostWakeup], BARE),
+    known_bad::<Handshake>("broken-handshake", &[Property::Progress], UNFAIR),
+    known_bad::<Barging>("broken-unfair-fifo", &[Property::Order], FIFO),
+    known_bad::<Starving>("broken-bypass", &[Property::Bypass], BOUNDED),
+    known_bad::<Starving>("broken-strict-order", &[Property::Bypass], STRICT),
+    known_bad::<Unheeded>("broken-declaration", &[Property::Bypass], DISABLING),
+    known_bad::<LateLook>("broken-touch-after-release", &[Property::Freed], BARE),
+    known_bad::<Stampede<2>>("broken-stampede", &[Property::Kicks], BARE),
+    known_bad::<Stampede<3>>("broken-third-kick", &[Property::Kicks], BOUNDED),
+    known_bad::<Hasty>("broken-early-timeout", &[Property::Deadline], BARE),
+    known_bad::<Deaf>("broken-late-timeout", &[Property::Deadline], BARE),
+    known_bad::<Untidy>("broken-residue", &[Property::Residue], UNFAIR),
+    known_bad::<Forgetful>("broken-table", &[Property::Residue], UNFAIR),
+    known_bad::<Fragile>("broken-panic", &[Property::Panic], BARE),
 ];
 
 const fn known_bad<M: Mistake>(
     name: &'static str,
-    known_bad: &'static [Oracle],
+    known_bad: &'static [Property],
     promise: Promise,
 ) -> Subject {
     Subject { known_bad, ..subject::timed::<ByAddress, Broken<M>>(name, promise) }

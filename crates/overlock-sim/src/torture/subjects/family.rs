@@ -5,7 +5,7 @@ use overlock::platform::Platform;
 use overlock::{Hybrid, Queued, RawLock, RawTimedLock};
 use overlock::{RawCondvar, RawRwLock};
 
-use crate::Oracle;
+use crate::Property;
 use crate::torture::conditions::Hold;
 use crate::torture::kind::{Kind, Layout, LockVerbs, Promise, Role, Survives};
 use crate::torture::machine::TorturedMachine;
@@ -34,19 +34,19 @@ pub(super) static SUBJECTS: &[Subject] = &[
 ];
 
 pub(super) static BROKEN: &[Subject] = &[
-    bad(&[Oracle::Exclusion], read_write::<ByAddress, CARELESS>("broken-reads")),
-    bad(&[Oracle::Bypass], read_write::<ByAddress, PREFERRING>("broken-preference")),
-    bad(&[Oracle::Progress], bare::<Ending>("broken-deference", ending::<DEFERRING>())),
-    bad(&[Oracle::LostWakeup], read_write::<Kickless, RIGHT>("kickless-rwlock")),
-    bad(&[Oracle::LostWakeup], read_write::<Classless, RIGHT>("classless-rwlock")),
+    bad(&[Property::Exclusion], read_write::<ByAddress, CARELESS>("broken-reads")),
+    bad(&[Property::Bypass], read_write::<ByAddress, PREFERRING>("broken-preference")),
+    bad(&[Property::Progress], bare::<Ending>("broken-deference", ending::<DEFERRING>())),
+    bad(&[Property::LostWakeup], read_write::<Kickless, RIGHT>("kickless-rwlock")),
+    bad(&[Property::LostWakeup], read_write::<Classless, RIGHT>("classless-rwlock")),
     // What another CPU has taken stays taken, or is found so when the run ends.
     bad(
-        &[Oracle::LostWakeup, Oracle::Progress, Oracle::Residue],
+        &[Property::LostWakeup, Property::Progress, Property::Residue],
         read_write::<ByAddress, PERSONAL>("broken-given"),
     ),
-    bad(&[Oracle::LostWakeup], monitor::<ByAddress, LATE>("broken-wait")),
-    bad(&[Oracle::LostWakeup], monitor::<ByAddress, GREEDY>("broken-timeout")),
-    bad(&[Oracle::LostWakeup], monitor::<ByAddress, KEEPING>("broken-cancel")),
+    bad(&[Property::LostWakeup], monitor::<ByAddress, LATE>("broken-wait")),
+    bad(&[Property::LostWakeup], monitor::<ByAddress, GREEDY>("broken-timeout")),
+    bad(&[Property::LostWakeup], monitor::<ByAddress, KEEPING>("broken-cancel")),
 ];
 
 /// What a condition variable has counted before the run: all its counts overflow soon.

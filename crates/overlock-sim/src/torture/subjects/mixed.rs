@@ -7,7 +7,7 @@
 use overlock::{Hybrid, Queued, TestAndSet, Ticket};
 
 use super::shared;
-use crate::Oracle;
+use crate::Property;
 use crate::torture::kind::Kind;
 use crate::torture::platform::{ByNumber, Inject};
 use crate::torture::subject::{HYBRID, Probe, QUEUED, Subject, TICKET, UNFAIR, bare};
@@ -33,17 +33,17 @@ pub(super) static BROKEN: &[Subject] = &[
     // is served. Or no CPU kicks.
     Subject {
         known_bad: &[
-            Oracle::Panic,
-            Oracle::Kicks,
-            Oracle::Order,
-            Oracle::LostWakeup,
-            Oracle::Progress,
+            Property::Panic,
+            Property::Kicks,
+            Property::Order,
+            Property::LostWakeup,
+            Property::Progress,
         ],
         numbers: Some(equal),
         ..mixed("broken-equal-states", KINDS.split_at(4).0)
     },
     Subject {
-        known_bad: &[Oracle::LostWakeup],
+        known_bad: &[Property::LostWakeup],
         numbers: Some(early),
         ..bare::<ByNumber>("broken-early-mark", QUEUE)
     },

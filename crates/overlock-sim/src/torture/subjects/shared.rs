@@ -3,7 +3,7 @@
 
 use overlock::Refresh;
 
-use crate::Oracle;
+use crate::Property;
 use crate::torture::conditions::Verb;
 use crate::torture::kind::{Kind, Layout, LockVerbs, Promise, Role, Survives};
 use crate::torture::platform::{ByAddress, ByNumber, Inject, SpinOnly, SwitchedOff, Waiting};
@@ -20,8 +20,8 @@ pub(super) static SUBJECTS: &[Subject] = &[
 ];
 
 pub(super) static BROKEN: &[Subject] = &[
-    known_bad::<STALE>("broken-stale-refresh", &[Oracle::Freshness]),
-    known_bad::<WAITS>("broken-last-refresh", &[Oracle::Progress]),
+    known_bad::<STALE>("broken-stale-refresh", &[Property::Freshness]),
+    known_bad::<WAITS>("broken-last-refresh", &[Property::Progress]),
 ];
 
 const fn shared<W: Waiting, const FAULT: u8>(name: &'static str) -> Subject {
@@ -37,7 +37,7 @@ pub(super) const fn right<W: Waiting>() -> Kind {
     kind::<W, RIGHT>()
 }
 
-const fn known_bad<const FAULT: u8>(name: &'static str, known_bad: &'static [Oracle]) -> Subject {
+const fn known_bad<const FAULT: u8>(name: &'static str, known_bad: &'static [Property]) -> Subject {
     Subject { known_bad, ..shared::<ByNumber, FAULT>(name) }
 }
 

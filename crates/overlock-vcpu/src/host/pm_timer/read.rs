@@ -21,6 +21,6 @@ mod mutexed;
 mod published;
 mod rule;
 
-pub use mutexed::{Lock, Mutexed};
+pub use mutexed::{Mutexed, MutualExclusion};
 pub use published::Published;
 pub use rule::{Clamped, Pure, ReadRule};

@@ -26,13 +26,13 @@
 
 use super::event::SciLine;
 use super::read::ReadRule;
-use super::timer::{Clock, PmTimer};
+use super::timer::{HostClock, PmTimer};
 
 const EVENTS_SIZE: u16 = 4;
 const COUNT_OFFSET: u16 = 8;
 const COUNT_SIZE: u16 = 4;
 
-impl<C: Clock, R: ReadRule, S: SciLine> PmTimer<C, R, S> {
+impl<C: HostClock, R: ReadRule, S: SciLine> PmTimer<C, R, S> {
     /// A guest's read of `data.len()` bytes at `offset` of the block.
     pub fn read(&self, offset: u16, data: &mut [u8]) {
         data.fill(0xff);

@@ -6,12 +6,12 @@ use super::ticks::{Width, start_of, ticks};
 use crate::host::Nanos;
 
 /// The host's clock. Any function that returns [`Nanos`] is one; it must not panic.
-pub trait Clock {
+pub trait HostClock {
     /// The time since the clock's zero, which may be any moment.
     fn now(&self) -> Nanos;
 }
 
-impl<F: Fn() -> Nanos> Clock for F {
+impl<F: Fn() -> Nanos> HostClock for F {
     fn now(&self) -> Nanos {
         self()
     }
@@ -21,7 +21,7 @@ impl<F: Fn() -> Nanos> Clock for F {
 /// [`PmTimer::restore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct State {
+pub struct TimerState {
     /// How many bits the guest sees.
     pub width: Width,
     /// The guest's time.
@@ -32,7 +32,7 @@ pub struct State {
     pub enable: bool,
 }
 
-impl State {
+impl TimerState {
     /// The state of a timer that has not counted yet.
     #[must_use]
     pub const fn new(width: Width) -> Self {
@@ -51,16 +51,16 @@ pub struct PmTimer<C, R, S> {
     events: EventBlock<S>,
 }
 
-impl<C: Clock, R: ReadRule, S: SciLine> PmTimer<C, R, S> {
+impl<C: HostClock, R: ReadRule, S: SciLine> PmTimer<C, R, S> {
     /// Makes a timer that counts from zero. The rule must be new.
     pub fn new(width: Width, clock: C, rule: R, sci: S) -> Self {
-        Self::restore(State::new(width), clock, rule, sci)
+        Self::restore(TimerState::new(width), clock, rule, sci)
     }
 
     /// Makes a timer that continues from `state`. The clock may differ from the old one and belong
     /// to another host; the time since the save does not count. The rule must be new.
-    pub fn restore(state: State, clock: C, rule: R, sci: S) -> Self {
-        let State { width, elapsed, status, enable } = state;
+    pub fn restore(state: TimerState, clock: C, rule: R, sci: S) -> Self {
+        let TimerState { width, elapsed, status, enable } = state;
         Self {
             width,
             base: elapsed,
@@ -73,10 +73,10 @@ impl<C: Clock, R: ReadRule, S: SciLine> PmTimer<C, R, S> {
 
     /// Everything that must be remembered. Save while no vCPU runs: an event during the save may be
     /// lost, or happen again after the restore.
-    pub fn save(&self) -> State {
+    pub fn save(&self) -> TimerState {
         let elapsed = self.catch_up().0;
         let (status, enable) = (self.events.status(), self.events.enable());
-        State { width: self.width, elapsed, status, enable }
+        TimerState { width: self.width, elapsed, status, enable }
     }
 
     /// The guest's time: how long the timer has counted, across all saves and restores.

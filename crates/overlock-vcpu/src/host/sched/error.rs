@@ -10,7 +10,7 @@ use crate::host::{Nanos, Pcpu, Vcpu};
 /// others are the embedder's, or the sign of a race in it: two threads that report for one vCPU, or
 /// a clock that was read before the scheduler was locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Error {
+pub enum SchedError {
     /// There is no such vCPU.
     NoVcpu(Vcpu),
     /// There is no such pCPU.
@@ -30,7 +30,7 @@ pub enum Error {
     },
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for SchedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoVcpu(vcpu) => write!(f, "{vcpu} does not exist"),
@@ -45,4 +45,4 @@ impl fmt::Display for Error {
     }
 }
 
-impl core::error::Error for Error {}
+impl core::error::Error for SchedError {}

@@ -16,7 +16,7 @@
 //! another.
 //!
 //! An event that can't have happened (by a vCPU that does not exist, or that halts while it owns no
-//! pCPU; before the last event) is an [`Error`](super::Error), and changes nothing. What a guest claims about
+//! pCPU; before the last event) is an [`SchedError`](super::SchedError), and changes nothing. What a guest claims about
 //! others, by a hint or as the target of [`Event::YieldedTo`], may be anything.
 
 use super::spin::Spin;

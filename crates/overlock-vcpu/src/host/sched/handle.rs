@@ -6,7 +6,7 @@
 use super::judge::{Judge, standard};
 use super::scheduler::LATE;
 use super::vcpu::VirtualTime;
-use super::yield_to::{Cause, Chosen, Missed, Notice, Outcome, Policy, Verdict, View};
+use super::yield_to::{Cause, Chosen, Missed, Notice, Outcome, Policy, Ruling, View};
 use super::{Action, Scheduler, Spin, Standing};
 use crate::host::{Nanos, Pcpu, Vcpu};
 
@@ -76,9 +76,9 @@ impl<P: Policy> Scheduler<P> {
         self.decision.truth = spin.awaited(&view);
         let verdict = self.policy.on_spin(spin, &view, &mut self.decision.trace);
         let outcome = match verdict {
-            Verdict::To(to, why) => self.directed(vcpu, pcpu, limit, (to, why)),
-            Verdict::Plain(why) => self.plain(vcpu, pcpu, limit, why),
-            Verdict::Stay(why) => Outcome::Stayed { why },
+            Ruling::To(to, why) => self.directed(vcpu, pcpu, limit, (to, why)),
+            Ruling::Plain(why) => self.plain(vcpu, pcpu, limit, why),
+            Ruling::Stay(why) => Outcome::Stayed { why },
         };
         Some(self.carry_out(vcpu, pcpu, outcome))
     }

@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 
 use super::config::{Config, ConfigError};
-use super::error::Error;
+use super::error::SchedError;
 use super::event::{Action, Event};
 use super::queue::RunQueue;
 use super::vcpu::{Record, Standing, Usage};
@@ -90,8 +90,8 @@ impl<P: Policy> Scheduler<P> {
     /// Records what happened at `now`, and returns the action to take, if any.
     ///
     /// # Errors
-    /// If the event can't have happened: see [`Error`]. Then nothing has changed.
-    pub fn on(&mut self, now: Nanos, event: Event) -> Result<Option<Action>, Error> {
+    /// If the event can't have happened: see [`SchedError`]. Then nothing has changed.
+    pub fn on(&mut self, now: Nanos, event: Event) -> Result<Option<Action>, SchedError> {
         self.check(now, &event)?;
         self.now = now;
         self.decided = false;

@@ -3,7 +3,7 @@
 use core::num::NonZeroU32;
 
 use super::yield_to::Policy;
-use super::{Error, Guest, Scheduler};
+use super::{Guest, SchedError, Scheduler};
 use crate::host::Vcpu;
 
 impl<P: Policy> Scheduler<P> {
@@ -11,9 +11,9 @@ impl<P: Policy> Scheduler<P> {
     ///
     /// # Errors
     /// If `vcpu` does not exist.
-    pub fn set_weight(&mut self, vcpu: Vcpu, weight: NonZeroU32) -> Result<(), Error> {
+    pub fn set_weight(&mut self, vcpu: Vcpu, weight: NonZeroU32) -> Result<(), SchedError> {
         let now = self.now;
-        let record = self.vcpus.get_mut(vcpu.index()).ok_or(Error::NoVcpu(vcpu))?;
+        let record = self.vcpus.get_mut(vcpu.index()).ok_or(SchedError::NoVcpu(vcpu))?;
         record.account(now);
         record.weight = weight;
         Ok(())
@@ -26,8 +26,8 @@ impl<P: Policy> Scheduler<P> {
     ///
     /// # Errors
     /// If `vcpu` does not exist.
-    pub fn set_guest(&mut self, vcpu: Vcpu, guest: Guest) -> Result<(), Error> {
-        self.vcpus.get_mut(vcpu.index()).ok_or(Error::NoVcpu(vcpu))?.guest = guest;
+    pub fn set_guest(&mut self, vcpu: Vcpu, guest: Guest) -> Result<(), SchedError> {
+        self.vcpus.get_mut(vcpu.index()).ok_or(SchedError::NoVcpu(vcpu))?.guest = guest;
         Ok(())
     }
 }

@@ -52,6 +52,18 @@ pub enum Standing {
     Stopped,
 }
 
+impl Standing {
+    /// What a timeline shows of it: its name, and the pCPU if it owns one.
+    #[must_use]
+    pub const fn shown(self) -> (&'static str, Option<u32>) {
+        match self {
+            Self::Running(Pcpu(pcpu)) => ("running", Some(pcpu)),
+            Self::Queued(_) => ("ready", None),
+            Self::Halted | Self::Stopped => ("halted", None),
+        }
+    }
+}
+
 /// A guest: directed yields and boosts stay within it. Every vCPU starts in guest 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Guest(pub u32);

@@ -21,7 +21,7 @@
 //!
 //! # The safety net
 //! A policy can do no harm. The scheduler tells it in a [`View`] which vCPUs are fit to be boosted,
-//! checks its [`Verdict`] once more, and keeps a boosted vCPU at most
+//! checks its [`Ruling`] once more, and keeps a boosted vCPU at most
 //! [`yield_lead`](super::Config::yield_lead) ahead of the one that lags most. So even the worst
 //! policy costs throughput, never fairness.
 //!
@@ -56,7 +56,7 @@ pub use ipi_first::IpiFirst;
 pub use linux::{Linux, LinuxIpi};
 pub use load_gate::LoadGate;
 pub use oracle::Oracle;
-pub use policy::{Notice, Policy, Verdict};
+pub use policy::{Notice, Policy, Ruling};
 pub use pv_hint::PvHint;
 pub use rotation::Rotation;
 pub use round_robin::RoundRobin;

@@ -11,7 +11,7 @@
 //! | P7 | A vCPU's number never changes, and is below `MAX_VCPUS`. |
 //! | P8 | The tables are made for each run, and all vCPUs share them. |
 //! | P9 | The time stamp counter, scaled; its offset to the host's is measured when a vCPU starts. |
-//! | P10 | `Guest<false>` never halts; `Guest<true>` halts if the run allows it. |
+//! | P10 | `GuestPlatform<false>` never halts; `GuestPlatform<true>` halts if the run allows it. |
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering, Ordering::Relaxed};
 
@@ -23,7 +23,7 @@ use super::calls::{call, halt_unless, record};
 
 /// A vCPU on which locks halt (`WAITS`) or only ever spin.
 #[derive(Clone, Copy, Debug)]
-pub struct Guest<const WAITS: bool>;
+pub struct GuestPlatform<const WAITS: bool>;
 
 /// Ticks between two pauses of one loop, at most: after a longer time the pause starts another
 /// loop.
@@ -55,7 +55,7 @@ impl Tables {
     }
 }
 
-impl<const WAITS: bool> Guest<WAITS> {
+impl<const WAITS: bool> GuestPlatform<WAITS> {
     fn table() -> &'static Table {
         // SAFETY: the engine made the tables of the run that this vCPU belongs to, and they outlive
         // it.
@@ -65,7 +65,7 @@ impl<const WAITS: bool> Guest<WAITS> {
 }
 
 // SAFETY: clause by clause in the table above.
-unsafe impl<const WAITS: bool> Platform for Guest<WAITS> {
+unsafe impl<const WAITS: bool> Platform for GuestPlatform<WAITS> {
     type Byte = AtomicU8;
     type Half = AtomicU16;
     type Word = AtomicU32;

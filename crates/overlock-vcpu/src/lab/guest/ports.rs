@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed};
 
 use overlock::platform::Platform;
 use overlock_bench::clock::ticks;
-use overlock_bench::{Program, Vcpu, Verbs};
+use overlock_bench::{Program, ThisVcpu, Verbs};
 
 use super::abi::{Call, Hooks, PM_TIMER_PORT, VcpuRecord};
 use super::calls::{self, call, record};
-use super::platform::Guest;
+use super::platform::GuestPlatform;
 
 /// A vCPU under KVM that calls its host through ports.
 ///
@@ -20,8 +20,8 @@ pub struct Ports;
 
 impl Verbs for Ports {
     type Word = AtomicU32;
-    type Aware = Guest<true>;
-    type Native = Guest<false>;
+    type Aware = GuestPlatform<true>;
+    type Native = GuestPlatform<false>;
 
     #[inline]
     fn number() -> u32 {
@@ -62,7 +62,7 @@ impl Verbs for Ports {
     }
     #[inline]
     fn relax() {
-        <Guest<false> as Platform>::relax();
+        <GuestPlatform<false> as Platform>::relax();
     }
     fn halt_unless(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) {
         calls::halt_unless(word, expected, deadline_ns);
@@ -114,7 +114,7 @@ impl Verbs for Ports {
 /// Starts a vCPU's program, as its outermost frame: it never returns to a caller's frame.
 pub(crate) fn begin<P: Program<Ports>>(program: &P) {
     call(Call::Started, [ticks(), 0]);
-    program.run(Vcpu::current());
+    program.run(ThisVcpu::current());
 }
 
 impl Hooks {
@@ -150,7 +150,7 @@ extern "C" fn deliver<P: Program<Ports>>(record: &VcpuRecord) {
         // ORDERING: Acquire → the Release with which the host sets a bit; shows what senders did.
         let mut pending = record.pending.swap(0, Acquire);
         while pending != 0 {
-            program.interrupt(Vcpu::current(), pending.trailing_zeros());
+            program.interrupt(ThisVcpu::current(), pending.trailing_zeros());
             pending &= pending - 1;
         }
         record.interrupts_off.store(false, Relaxed);

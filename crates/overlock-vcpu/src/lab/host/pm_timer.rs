@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use crate::host::Nanos;
-use crate::host::pm_timer::read::{Clamped, Lock, Mutexed, Published, Pure, ReadRule};
+use crate::host::pm_timer::read::{Clamped, Mutexed, MutualExclusion, Published, Pure, ReadRule};
 use crate::host::pm_timer::{NoSci, PmTimer, Width};
 use overlock::Refresh;
 use overlock::platform::Threads;
@@ -44,7 +44,7 @@ impl ReadRule for Shared {
 #[derive(Default)]
 struct StdLock(Mutex<()>);
 
-impl Lock for StdLock {
+impl MutualExclusion for StdLock {
     fn with<T>(&self, section: impl FnOnce() -> T) -> T {
         let _guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         section()

@@ -6,7 +6,7 @@ use std::thread::Thread;
 
 use crate::host::sched::Scheduler;
 use crate::host::sched::yield_to::{Policy, Tally};
-use overlock_bench::Config;
+use overlock_bench::RunConfig;
 use overlock_bench::timeline::{Notes, Window};
 use overlock_results::Accounts;
 
@@ -138,7 +138,7 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(config: &Config, scheduler: Scheduler<Box<dyn Policy + Send>>) -> Self {
+    pub(super) fn new(config: &RunConfig, scheduler: Scheduler<Box<dyn Policy + Send>>) -> Self {
         Self {
             scheduler,
             guests: (0..config.vcpus).map(|_| Guest::default()).collect(),

@@ -12,7 +12,7 @@ use crate::host::{Nanos, Pcpu, Vcpu};
 use crate::lab::config::nanos;
 use crate::lab::error::{Error, Stuck};
 use crate::lab::place::Place;
-use overlock_bench::Config;
+use overlock_bench::RunConfig;
 use overlock_results::Accounts;
 
 /// How often to check whether a run has been cancelled, if it can be.
@@ -32,7 +32,7 @@ pub(crate) struct Report {
 impl Host<'_> {
     /// Waits until the run has ended and all vCPUs with it. The thread that started them calls
     /// this.
-    pub(crate) fn supervise(&self, config: &Config) {
+    pub(crate) fn supervise(&self, config: &RunConfig) {
         loop {
             let (stopped, errands) = self.turn(|turn| turn.look(config));
             self.run(errands);
@@ -104,7 +104,7 @@ impl Host<'_> {
 
 impl Turn<'_> {
     /// Does everything that is due; returns whether that was to set the stop flag.
-    fn look(&mut self, config: &Config) -> bool {
+    fn look(&mut self, config: &RunConfig) -> bool {
         let Some(started) = self.state.started else { return false };
         self.look_for_a_sample(config, started);
         self.state.end_at.get_or_insert(started.saturating_add(nanos(config.duration).0));
@@ -129,7 +129,7 @@ impl Turn<'_> {
 
     /// Takes the sample that is due, the first one period after the start: asks every vCPU in the
     /// guest where it is.
-    fn look_for_a_sample(&mut self, config: &Config, started: u64) {
+    fn look_for_a_sample(&mut self, config: &RunConfig, started: u64) {
         let Some(every) = config.sample_every else { return };
         let every = nanos(every).0;
         let due = *self.state.next_sample.get_or_insert(started.saturating_add(every));
@@ -164,7 +164,7 @@ impl State {
     }
 
     /// Returns when to check next, if not only when all have ended.
-    fn next_alarm(&self, config: &Config) -> Option<u64> {
+    fn next_alarm(&self, config: &RunConfig) -> Option<u64> {
         self.started?;
         let end = match self.stopped {
             None => self.end_at.unwrap_or(0),

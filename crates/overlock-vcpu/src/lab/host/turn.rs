@@ -10,7 +10,6 @@ use std::time::Duration;
 use crate::host::sched::{Action, Event, Spin, SpinHint, SpinSource, Standing};
 use crate::host::{Nanos, Pcpu, Vcpu};
 use overlock_bench::Hint;
-use overlock_results::timeline;
 
 use super::accounts;
 use super::state::{Errands, Exit, Next, State, Step, Vcpus};
@@ -373,7 +372,7 @@ impl Turn<'_> {
     fn show(&mut self, vcpu: Vcpu) {
         let standing = self.standing(vcpu.0);
         if let Some(notes) = &mut self.state.notes {
-            notes.note(vcpu.0, shown(standing), self.now);
+            notes.note(vcpu.0, standing.shown(), self.now);
         }
         let Some(usage) = self.state.scheduler.usage(Nanos(self.now), vcpu) else { return };
         let record = &self.vcpus.records[vcpu.index()];
@@ -388,14 +387,5 @@ impl Turn<'_> {
         if stolen > 0 {
             (record.hooks.was_away)(record, self.now.saturating_sub(stolen), self.now);
         }
-    }
-}
-
-/// What a timeline shows of a vCPU's standing.
-fn shown(standing: Standing) -> timeline::Standing {
-    match standing {
-        Standing::Running(Pcpu(pcpu)) => timeline::Standing::Running(pcpu),
-        Standing::Queued(_) => timeline::Standing::Ready,
-        Standing::Halted | Standing::Stopped => timeline::Standing::Halted,
     }
 }

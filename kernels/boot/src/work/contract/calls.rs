@@ -11,7 +11,7 @@ use crate::cpus;
 use crate::kernel::{Kernel, everywhere};
 use crate::machine::{clock, halt, io};
 use crate::platform::bare::Bare;
-use crate::platform::{Ended, Halting as _, Sabotage, broken, sabotage, wait_with};
+use crate::platform::{HaltEnd, Halting as _, Sabotage, broken, sabotage, wait_with};
 
 /// What the first CPU waits on.
 static WORD: AtomicU32 = AtomicU32::new(0);
@@ -198,7 +198,7 @@ pub(super) fn interrupts_off<K: Kernel>() -> Verdict {
         0 => with_ticks::<K, _>(|| {
             let before = K::Aware::reached();
             let ended = io::without_interrupts(|| {
-                let mut ended = Ended::Early;
+                let mut ended = HaltEnd::Early;
                 while WORD.load(SeqCst) == 0 {
                     ended = wait_with::<K::Aware>(&WORD, 0, None, || ASKED.store(1, SeqCst));
                 }
@@ -208,7 +208,7 @@ pub(super) fn interrupts_off<K: Kernel>() -> Verdict {
                 ended
             });
             // Xen may have ended the wait of its own accord a moment before the kick.
-            let came = ended == Ended::Kicked || K::Aware::reached() != before;
+            let came = ended == HaltEnd::Kicked || K::Aware::reached() != before;
             if !came || SENT.load(SeqCst) == RESCUED {
                 WRONG.store(LOST, SeqCst);
             }

@@ -6,7 +6,7 @@ use overlock::platform::Cpu;
 
 use crate::cpus;
 use crate::kernel::Kernel;
-use crate::platform::Ended;
+use crate::platform::HaltEnd;
 
 /// Nothing, or what is wrong.
 pub(super) type Verdict = Result<(), &'static str>;
@@ -31,12 +31,12 @@ pub(super) fn with_ticks<K: Kernel, R>(work: impl FnOnce() -> R) -> R {
 }
 
 /// A wait that has its kick before it halts must be ended by that kick.
-pub(super) fn by_kick(ended: Ended) -> Verdict {
+pub(super) fn by_kick(ended: HaltEnd) -> Verdict {
     match ended {
-        Ended::Kicked => Ok(()),
-        Ended::Refused => Err("it did not wait"),
-        Ended::Early => Err("it saw a change that was still to come"),
-        Ended::Overdue | Ended::Otherwise => {
+        HaltEnd::Kicked => Ok(()),
+        HaltEnd::Refused => Err("it did not wait"),
+        HaltEnd::Early => Err("it saw a change that was still to come"),
+        HaltEnd::Overdue | HaltEnd::Otherwise => {
             Err("the kick was lost: something else ended the wait")
         }
     }

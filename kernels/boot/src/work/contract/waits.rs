@@ -9,20 +9,20 @@ use super::support::{Verdict, await_change, by_kick, ensure, me, often, with_tic
 use crate::cpus;
 use crate::kernel::Kernel;
 use crate::machine::{apic, interrupts};
-use crate::platform::{Ended, Halting as _, Sabotage, broken, wait_with};
+use crate::platform::{HaltEnd, Halting as _, Sabotage, broken, wait_with};
 
 const TIMES: usize = 20;
 /// How far away a deadline is.
 const SOON_NS: u64 = 5_000_000;
 
-fn wait<K: Kernel>(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) -> Ended {
+fn wait<K: Kernel>(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>) -> HaltEnd {
     wait_with::<K::Aware>(word, expected, deadline_ns, || {})
 }
 
 pub(super) fn p1<K: Kernel>() -> Verdict {
     let word = AtomicU32::new(0);
     let ended = with_ticks::<K, _>(|| wait::<K>(&word, 1, None));
-    ensure(ended == Ended::Early, "it waited for a word that had changed")
+    ensure(ended == HaltEnd::Early, "it waited for a word that had changed")
 }
 
 /// How often a wait may end for no reason before a tick ends it.
@@ -31,7 +31,7 @@ const STRAYS: usize = 100;
 pub(super) fn p2<K: Kernel>() -> Verdict {
     let word = AtomicU32::new(0);
     let ticks = || cpus::this().tally.ticks.load(Relaxed);
-    let halts = || wait::<K>(&word, 0, None) != Ended::Early;
+    let halts = || wait::<K>(&word, 0, None) != HaltEnd::Early;
     with_ticks::<K, _>(|| {
         let before = ticks();
         let mut tries = 0..STRAYS;
@@ -45,23 +45,23 @@ pub(super) fn p2<K: Kernel>() -> Verdict {
 pub(super) fn deadline<K: Kernel>() -> Verdict {
     let word = AtomicU32::new(0);
     with_ticks::<K, _>(|| {
-        let mut ended = Ended::Refused;
-        while ended != Ended::Overdue {
+        let mut ended = HaltEnd::Refused;
+        while ended != HaltEnd::Overdue {
             let deadline = K::Aware::now_ns() + SOON_NS;
-            ended = Ended::Otherwise;
-            while ended == Ended::Otherwise {
+            ended = HaltEnd::Otherwise;
+            while ended == HaltEnd::Otherwise {
                 ended = wait::<K>(&word, 0, Some(deadline));
             }
             let on_time = K::Aware::now_ns() >= deadline;
-            ensure(on_time || ended == Ended::Kicked, "it ended before its deadline")?;
+            ensure(on_time || ended == HaltEnd::Kicked, "it ended before its deadline")?;
         }
         let late = wait::<K>(&word, 0, Some(1));
-        ensure(late == Ended::Refused, "it waited beyond its deadline")
+        ensure(late == HaltEnd::Refused, "it waited beyond its deadline")
     })
 }
 
 /// Waits, with a kick after the look from this CPU itself. Returns how the wait ended.
-fn kicked_between<K: Kernel>() -> Ended {
+fn kicked_between<K: Kernel>() -> HaltEnd {
     loop {
         let (word, sent) = (AtomicU32::new(0), Cell::new(false));
         let ended = wait_with::<K::Aware>(&word, 0, None, || {
@@ -89,7 +89,7 @@ pub(super) fn before<K: Kernel>() -> Verdict {
     let word = AtomicU32::new(1);
     with_ticks::<K, _>(|| {
         K::Aware::kick(&raw const word, me());
-        ensure(wait::<K>(&word, 0, None) == Ended::Early, "it waited though the word had changed")
+        ensure(wait::<K>(&word, 0, None) == HaltEnd::Early, "it waited though the word had changed")
     })
 }
 
@@ -116,7 +116,7 @@ pub(super) fn nmi<K: Kernel>() -> Verdict {
         let word = AtomicU32::new(0);
         // It ends the halt of a platform that is broken.
         K::Aware::kick(&raw const word, me());
-        let refused = wait::<K>(&word, 0, None) == Ended::Refused;
+        let refused = wait::<K>(&word, 0, None) == HaltEnd::Refused;
         IN_NMI.store(if refused { REFUSED } else { HALTED }, SeqCst);
     }));
     with_ticks::<K, _>(|| {

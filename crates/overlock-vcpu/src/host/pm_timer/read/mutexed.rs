@@ -10,7 +10,7 @@ use super::rule::ReadRule;
 use crate::host::Nanos;
 
 /// A lock, reduced to what this rule needs.
-pub trait Lock {
+pub trait MutualExclusion {
     /// Runs `section` while no other thread runs one under this lock, and after all that ran
     /// earlier.
     fn with<T>(&self, section: impl FnOnce() -> T) -> T;
@@ -23,7 +23,7 @@ pub struct Mutexed<L> {
     latest: AtomicU64,
 }
 
-impl<L: Lock> Mutexed<L> {
+impl<L: MutualExclusion> Mutexed<L> {
     /// Makes the rule on `lock`.
     #[must_use]
     pub const fn new(lock: L) -> Self {
@@ -31,7 +31,7 @@ impl<L: Lock> Mutexed<L> {
     }
 }
 
-impl<L: Lock> ReadRule for Mutexed<L> {
+impl<L: MutualExclusion> ReadRule for Mutexed<L> {
     fn read(&self, clock: impl FnOnce() -> Nanos) -> Nanos {
         self.lock.with(|| {
             // Relaxed, since the lock orders every access to the word.

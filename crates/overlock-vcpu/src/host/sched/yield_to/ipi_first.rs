@@ -10,7 +10,7 @@
 //! oversubscribed KVM", 2025 (not merged).
 
 use super::debts::Debts;
-use super::{Chosen, Notice, Policy, Rotation, Skipped, Trace, Verdict, View};
+use super::{Chosen, Notice, Policy, Rotation, Ruling, Skipped, Trace, View};
 use crate::host::Nanos;
 use crate::host::sched::Spin;
 
@@ -35,7 +35,7 @@ impl<P: Policy> Policy for IpiFirst<P> {
         "ipi-first"
     }
 
-    fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Verdict {
+    fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Ruling {
         let Self { rotation, debts, .. } = self;
         for why in [Chosen::OwesIpi, Chosen::IpiPending] {
             let found = rotation.next(view, trace, u32::MAX, |vcpu| {
@@ -46,7 +46,7 @@ impl<P: Policy> Policy for IpiFirst<P> {
                 if owes { Ok(why) } else { Err(Skipped::NoIpi) }
             });
             if let Some((vcpu, why)) = found {
-                return Verdict::To(vcpu, why);
+                return Ruling::To(vcpu, why);
             }
         }
         self.inner.on_spin(spin, view, trace)

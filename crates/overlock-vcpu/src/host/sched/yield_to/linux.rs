@@ -26,9 +26,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::debts::Debts;
-use super::{
-    Chosen, Missed, Notice, Policy, Rotation, SkipSpinners, Skipped, Trace, Verdict, View,
-};
+use super::{Chosen, Missed, Notice, Policy, Rotation, Ruling, SkipSpinners, Skipped, Trace, View};
 use crate::host::sched::Spin;
 use crate::host::{Nanos, Vcpu};
 
@@ -52,7 +50,7 @@ impl Policy for Linux {
         "linux"
     }
 
-    fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Verdict {
+    fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Ruling {
         let (debts, wants_kernel) = (&self.debts, !view.in_user(spin.vcpu));
         self.inner.scan(view, trace, u32::MAX, |vcpu| {
             let is_idle = view.in_user(vcpu) && !debts.pending(vcpu, view.now());
@@ -89,22 +87,22 @@ impl Policy for LinuxIpi {
         "linux-ipi"
     }
 
-    fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Verdict {
+    fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Ruling {
         let (now, debts) = (view.now(), &self.inner.debts);
         let last = self.last.get(spin.vcpu.index()).copied().flatten();
         if let Some(to) = last.filter(|&to| debts.owes(to, spin.vcpu, now))
             && view.fit(to, trace)
         {
-            return Verdict::To(to, Chosen::OwesIpi);
+            return Ruling::To(to, Chosen::OwesIpi);
         }
         let found = self.rotation.next(view, trace, u32::MAX, |vcpu| {
             if debts.pending(vcpu, now) { Ok(Chosen::IpiPending) } else { Err(Skipped::NoIpi) }
         });
         if let Some((to, why)) = found {
-            return Verdict::To(to, why);
+            return Ruling::To(to, why);
         }
         match self.inner.on_spin(spin, view, trace) {
-            Verdict::Stay(Missed::NoCandidate) => {
+            Ruling::Stay(Missed::NoCandidate) => {
                 self.rotation.verdict(view, trace, u32::MAX, |_| Ok(Chosen::NextInTurn))
             }
             verdict => verdict,

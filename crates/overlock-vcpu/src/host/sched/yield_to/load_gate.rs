@@ -6,7 +6,7 @@
 //! worse than the last. If none of those will do, it lets the scheduler choose: with that many
 //! waiting, almost any vCPU makes better use of the pCPU than a spinner.
 
-use super::{Missed, Notice, Policy, SkipSpinners, Trace, Verdict, View};
+use super::{Missed, Notice, Policy, Ruling, SkipSpinners, Trace, View};
 use crate::host::Nanos;
 use crate::host::sched::Spin;
 
@@ -33,14 +33,14 @@ impl Policy for LoadGate {
         "load-gate"
     }
 
-    fn on_spin(&mut self, _: &Spin, view: &View<'_>, trace: &mut Trace) -> Verdict {
+    fn on_spin(&mut self, _: &Spin, view: &View<'_>, trace: &mut Trace) -> Ruling {
         let waiting = view.waiting();
         if waiting == 0 {
-            return Verdict::Stay(Missed::NotOvercommitted);
+            return Ruling::Stay(Missed::NotOvercommitted);
         }
         let share = waiting.div_ceil(view.pcpus().max(1));
         match self.inner.scan(view, trace, share.saturating_mul(SHARES), |_| None) {
-            Verdict::Stay(why) => Verdict::Plain(why),
+            Ruling::Stay(why) => Ruling::Plain(why),
             verdict => verdict,
         }
     }

@@ -7,7 +7,7 @@
 //! too much CPU time to be boosted, the one that lags most runs instead: spinning would not help,
 //! and the awaited vCPU can be boosted the sooner.
 
-use super::{Chosen, Missed, Policy, Skipped, Trace, Verdict, View};
+use super::{Chosen, Missed, Policy, Ruling, Skipped, Trace, View};
 use crate::host::sched::Spin;
 
 /// Boosts the vCPU that is really waited for.
@@ -19,16 +19,16 @@ impl Policy for Oracle {
         "oracle"
     }
 
-    fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Verdict {
-        let Some(awaited) = spin.awaited(view) else { return Verdict::Stay(Missed::HolderUnknown) };
+    fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Ruling {
+        let Some(awaited) = spin.awaited(view) else { return Ruling::Stay(Missed::HolderUnknown) };
         if view.fit(awaited, trace) {
-            return Verdict::To(awaited, Chosen::TrueHolder);
+            return Ruling::To(awaited, Chosen::TrueHolder);
         }
         match view.unfit(awaited) {
-            Some(Skipped::Running) => Verdict::Stay(Missed::HolderRunning),
-            Some(Skipped::Halted) => Verdict::Stay(Missed::HolderHalted),
-            Some(Skipped::AheadOfShare) => Verdict::Plain(Missed::AheadOfShare),
-            _ => Verdict::Stay(Missed::NoCandidate),
+            Some(Skipped::Running) => Ruling::Stay(Missed::HolderRunning),
+            Some(Skipped::Halted) => Ruling::Stay(Missed::HolderHalted),
+            Some(Skipped::AheadOfShare) => Ruling::Plain(Missed::AheadOfShare),
+            _ => Ruling::Stay(Missed::NoCandidate),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::host::{Nanos, Vcpu};
 
 /// A policy's decision about a spinner's pCPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Ruling {
     /// Give the spinner's pCPU to this vCPU.
     To(Vcpu, Chosen),
     /// Give it to the vCPU that lags most in CPU time.
@@ -45,7 +45,7 @@ pub enum Notice {
 /// ```
 /// use overlock_vcpu::host::Vcpu;
 /// use overlock_vcpu::host::sched::Spin;
-/// use overlock_vcpu::host::sched::yield_to::{Chosen, Missed, Policy, Trace, Verdict, View};
+/// use overlock_vcpu::host::sched::yield_to::{Chosen, Missed, Policy, Trace, Ruling, View};
 ///
 /// #[derive(Debug)]
 /// struct HighestFirst;
@@ -55,10 +55,10 @@ pub enum Notice {
 ///         "highest-first"
 ///     }
 ///
-///     fn on_spin(&mut self, _: &Spin, view: &View<'_>, trace: &mut Trace) -> Verdict {
+///     fn on_spin(&mut self, _: &Spin, view: &View<'_>, trace: &mut Trace) -> Ruling {
 ///         let found = (0..view.vcpus()).rev().map(Vcpu).find(|&vcpu| view.fit(vcpu, trace));
-///         let none = Verdict::Plain(Missed::NoCandidate);
-///         found.map_or(none, |vcpu| Verdict::To(vcpu, Chosen::NextInTurn))
+///         let none = Ruling::Plain(Missed::NoCandidate);
+///         found.map_or(none, |vcpu| Ruling::To(vcpu, Chosen::NextInTurn))
 ///     }
 /// }
 /// ```
@@ -68,7 +68,7 @@ pub trait Policy: Debug {
 
     /// Decides what to do about a long spin. The spinner is out of the guest and still owns its
     /// pCPU.
-    fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Verdict;
+    fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Ruling;
 
     /// Takes note of an event that is not a spin. Wrappers pass it on.
     fn notice(&mut self, now: Nanos, notice: Notice) {
@@ -81,7 +81,7 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
         (**self).name()
     }
 
-    fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Verdict {
+    fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Ruling {
         (**self).on_spin(spin, view, trace)
     }
 

@@ -20,7 +20,7 @@
 //! empty, or contains only vCPUs that sleep or do not exist, the inner policy decides.
 
 use super::debts::Debts;
-use super::{Chosen, Missed, Notice, Policy, Skipped, Trace, Verdict, View};
+use super::{Chosen, Missed, Notice, Policy, Ruling, Skipped, Trace, View};
 use crate::host::Nanos;
 use crate::host::sched::Spin;
 
@@ -45,7 +45,7 @@ impl<P: Policy> Policy for PvHint<P> {
         "pv-hint"
     }
 
-    fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Verdict {
+    fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Ruling {
         let (now, holder) = (view.now(), spin.hint.holder);
         let owed = |asker, why| self.debts.debtors(asker, now).map(move |vcpu| (vcpu, why));
         let own = owed(spin.vcpu, Chosen::OwesIpi);
@@ -55,16 +55,16 @@ impl<P: Policy> Policy for PvHint<P> {
         let mut running = false;
         for (vcpu, why) in own.chain(its).chain(holder).chain(waiters) {
             if view.fit(vcpu, trace) {
-                return Verdict::To(vcpu, why);
+                return Ruling::To(vcpu, why);
             }
             match view.unfit(vcpu) {
-                Some(Skipped::AheadOfShare) => return Verdict::Plain(Missed::AheadOfShare),
+                Some(Skipped::AheadOfShare) => return Ruling::Plain(Missed::AheadOfShare),
                 Some(Skipped::Running) => running = true,
                 _ => {}
             }
         }
         if running {
-            return Verdict::Stay(Missed::HolderRunning);
+            return Ruling::Stay(Missed::HolderRunning);
         }
         self.inner.on_spin(spin, view, trace)
     }

@@ -5,7 +5,7 @@
 //! starts behind the vCPU that this one *returned*. Linux until 6.18 remembered the number of steps
 //! taken instead of the place reached, so the rotation jumped about and missed some vCPUs.
 
-use super::{Chosen, Missed, Skipped, Trace, Verdict, View};
+use super::{Chosen, Missed, Ruling, Skipped, Trace, View};
 use crate::host::Vcpu;
 
 /// The position in the round at which the next scan starts.
@@ -59,8 +59,8 @@ impl Rotation {
         trace: &mut Trace,
         limit: u32,
         rule: impl FnMut(Vcpu) -> Result<Chosen, Skipped>,
-    ) -> Verdict {
+    ) -> Ruling {
         let found = self.next(view, trace, limit, rule);
-        found.map_or(Verdict::Stay(Missed::NoCandidate), |(vcpu, why)| Verdict::To(vcpu, why))
+        found.map_or(Ruling::Stay(Missed::NoCandidate), |(vcpu, why)| Ruling::To(vcpu, why))
     }
 }

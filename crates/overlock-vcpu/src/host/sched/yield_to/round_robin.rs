@@ -5,7 +5,7 @@
 //!
 //! Source: R. van Riel, "KVM: use yield_to instead of sleep in kvm_vcpu_on_spin", 2011.
 
-use super::{Chosen, Policy, Rotation, Trace, Verdict, View};
+use super::{Chosen, Policy, Rotation, Ruling, Trace, View};
 use crate::host::sched::Spin;
 
 /// Boosts the ready vCPUs in turn.
@@ -19,7 +19,7 @@ impl Policy for RoundRobin {
         "round-robin"
     }
 
-    fn on_spin(&mut self, _: &Spin, view: &View<'_>, trace: &mut Trace) -> Verdict {
+    fn on_spin(&mut self, _: &Spin, view: &View<'_>, trace: &mut Trace) -> Ruling {
         self.rotation.verdict(view, trace, u32::MAX, |_| Ok(Chosen::NextInTurn))
     }
 }

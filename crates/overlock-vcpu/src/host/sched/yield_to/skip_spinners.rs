@@ -23,7 +23,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::{Chosen, Notice, Policy, Rotation, Skipped, Trace, Verdict, View};
+use super::{Chosen, Notice, Policy, Rotation, Ruling, Skipped, Trace, View};
 use crate::host::sched::Spin;
 use crate::host::{Nanos, Vcpu};
 
@@ -50,7 +50,7 @@ impl SkipSpinners {
         trace: &mut Trace,
         limit: u32,
         skips: impl Fn(Vcpu) -> Option<Skipped>,
-    ) -> Verdict {
+    ) -> Ruling {
         let due = &mut self.due;
         let rule = |vcpu: Vcpu| {
             if let Some(why) = skips(vcpu) {
@@ -73,7 +73,7 @@ impl Policy for SkipSpinners {
         "skip-spinners"
     }
 
-    fn on_spin(&mut self, _: &Spin, view: &View<'_>, trace: &mut Trace) -> Verdict {
+    fn on_spin(&mut self, _: &Spin, view: &View<'_>, trace: &mut Trace) -> Ruling {
         self.scan(view, trace, u32::MAX, |_| None)
     }
 

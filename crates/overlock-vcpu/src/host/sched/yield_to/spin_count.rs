@@ -14,7 +14,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::{Chosen, Notice, Policy, Rotation, Skipped, Trace, Verdict, View};
+use super::{Chosen, Notice, Policy, Rotation, Ruling, Skipped, Trace, View};
 use crate::host::sched::Spin;
 use crate::host::{Nanos, Vcpu};
 
@@ -51,7 +51,7 @@ impl Policy for SpinCount {
         "spin-count"
     }
 
-    fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Verdict {
+    fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Ruling {
         if let Some(count) = self.counts.get_mut(spin.vcpu.index()) {
             *count = self.cap.min(*count + 1);
         }

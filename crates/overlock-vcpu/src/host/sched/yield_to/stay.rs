@@ -6,7 +6,7 @@
 //! between `report` and `none` is the price of reporting. `yield` lets the vCPU run that the
 //! scheduler would pick next, as Xen does on a pause-loop exit, and `sched_yield` for a thread.
 
-use super::{Missed, Policy, Trace, Verdict, View};
+use super::{Missed, Policy, Ruling, Trace, View};
 use crate::host::sched::Spin;
 
 macro_rules! constant {
@@ -20,7 +20,7 @@ macro_rules! constant {
                 $name
             }
 
-            fn on_spin(&mut self, _: &Spin, _: &View<'_>, _: &mut Trace) -> Verdict {
+            fn on_spin(&mut self, _: &Spin, _: &View<'_>, _: &mut Trace) -> Ruling {
                 $verdict
             }
         }
@@ -29,13 +29,13 @@ macro_rules! constant {
 
 constant!(
     /// Never yields.
-    Stay, "none", Verdict::Stay(Missed::PolicyNever)
+    Stay, "none", Ruling::Stay(Missed::PolicyNever)
 );
 constant!(
     /// Receives every long spin, and never yields: the base with which other policies are compared.
-    Report, "report", Verdict::Stay(Missed::PolicyNever)
+    Report, "report", Ruling::Stay(Missed::PolicyNever)
 );
 constant!(
     /// Yields without naming a vCPU.
-    PlainYield, "yield", Verdict::Plain(Missed::PolicyUndirected)
+    PlainYield, "yield", Ruling::Plain(Missed::PolicyUndirected)
 );
