@@ -106,12 +106,10 @@ fn newest(cache: &Path) -> Option<PathBuf> {
 /// Runs a command to its end, and returns what it printed.
 fn said(command: &mut Command, remedy: &str) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let done = finish(command, None, interrupt::flag());
+    let done = finish(command.stdin(Stdio::null()), None, interrupt::flag());
     match done.with_context(|| format!("{name} did not start: {remedy}"))? {
-        Finished::Exited { exit, stdout, stderr, .. } => {
-            let why = String::from_utf8_lossy(&stderr);
-            ensure!(exit.status.success(), "{name} failed: {remedy}\n{}", why.trim_end());
+        Finished::Exited { exit, stdout } => {
+            ensure!(exit.status.success(), "{name} failed, see above: {remedy}");
             Ok(String::from_utf8_lossy(&stdout).into_owned())
         }
         Finished::Cancelled => bail!("interrupted while the kernel was fetched"),

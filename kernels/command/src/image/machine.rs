@@ -5,7 +5,6 @@ use crate::build::{self, VMM};
 use anyhow::{Context, Result, bail};
 use overlock_programs::{Finished, finish, interrupt};
 use std::ffi::OsString;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
@@ -109,12 +108,13 @@ fn find_xen() -> Result<PathBuf> {
 /// Xen as QEMU can load it: not compressed.
 fn xen(found: &Path, into: &Path) -> Result<PathBuf> {
     let plain = into.join("xen");
-    let file = File::create(&plain).context("can't unpack Xen")?;
     let mut gzip = Command::new("gzip");
-    gzip.arg("-dcf").arg(found).stdout(file);
-    let unpacked = finish(&mut gzip, None, interrupt::flag());
+    let unpacked = finish(gzip.arg("-dcf").arg(found), None, interrupt::flag());
     match unpacked.context("gzip did not start, which unpacks Xen")? {
-        Finished::Exited { exit, .. } if exit.status.success() => Ok(plain),
+        Finished::Exited { exit, stdout } if exit.status.success() => {
+            std::fs::write(&plain, stdout).context("can't unpack Xen")?;
+            Ok(plain)
+        }
         _ => bail!("{} can't be unpacked", found.display()),
     }
 }
