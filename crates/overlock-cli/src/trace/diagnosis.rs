@@ -1,59 +1,9 @@
 //! What was found, and what to do about it, in a sentence or two.
 
+use super::worst::{NOTICED, Worst, percent, worst, worst_of};
 use crate::units;
 use overlock_trace::analysis::{State, WaitStats};
 use overlock_trace::{Class, Cure, Finding, Findings, Kind, share};
-
-/// From this share of all thread time on, a lock is named first.
-const NOTICED: f64 = 0.05;
-
-pub(super) fn percent(share: f64) -> String {
-    match share * 100.0 {
-        0.0 => "0 %".into(),
-        part if part < 1.0 => "< 1 %".into(),
-        part => format!("{part:.0} %"),
-    }
-}
-
-/// The place where most of the time of a class was spent.
-struct Worst {
-    what: String,
-    place: String,
-    share: String,
-    finding: Option<Finding>,
-}
-
-impl Worst {
-    fn is(&self, kind: Kind) -> bool {
-        self.finding.as_ref().is_some_and(|one| one.kind == kind)
-    }
-}
-
-fn worst(found: &Findings, finding: Option<Finding>) -> Worst {
-    let (what, place, ns) = match &finding {
-        Some(one) => (one.what.clone(), one.path(), one.row.waited_ns),
-        None => ("something".into(), "?".into(), 0),
-    };
-    Worst { what, place, share: percent(share(ns, found.report.time.total())), finding }
-}
-
-/// The callers of a place are told if one path to it has most of its time.
-fn worst_of(found: &Findings, class: Class) -> Worst {
-    let mut places: Vec<Finding> = Vec::new();
-    for one in found.of(class) {
-        match places.iter_mut().find(|of| (&of.what, &of.place) == (&one.what, &one.place)) {
-            Some(place) => {
-                if one.row.waited_ns * 2 > place.row.waited_ns {
-                    place.callers.clear();
-                }
-                place.row.merge(&one.row);
-                place.locks.extend(&one.locks);
-            }
-            None => places.push(one),
-        }
-    }
-    worst(found, places.into_iter().max_by_key(|one| one.row.waited_ns))
-}
 
 /// Returns what costs the most time, and where, in words.
 #[expect(clippy::too_many_lines, reason = "one arm for each kind")]
@@ -292,10 +242,16 @@ fn unblock(outside: &Worst) -> String {
             "The kernel takes {thing} there: do that less often, for more at a time, or in \
              processes that do not share it."
         ),
-        Kind::Disk => format!(
-            "Wait less often for {thing}: write more at a time, or let a thread wait for it that \
-             no other one waits for."
-        ),
+        Kind::Disk => {
+            let split = match outside.what.contains("lock") {
+                true => "; if it is the lock, use a file for each thread",
+                false => "",
+            };
+            format!(
+                "Wait less often for {thing}: write more at a time, or let a thread wait for it \
+                 that no other one waits for{split}."
+            )
+        }
         Kind::Pipe | Kind::OwnPipe | Kind::Eventfd => format!(
             "The threads that wait for {thing} there end each other's waits, as with a lock: hold on \
              to what they hand on for shorter times, or hand on more of it."
@@ -458,6 +414,9 @@ fn gap(found: &Findings) -> (Option<String>, &'static str) {
              tells which it is, for programs that can preload a library.",
         );
     }
+    if let Some(one) = found.open().filter(|one| is_little && one.kind == Kind::PyLock) {
+        return pythons(found, one);
+    }
     if let Some(one) = found.open().filter(|_| is_little) {
         let (unseen, advice) = match one.kind {
             Kind::Park => (
@@ -477,18 +436,38 @@ fn gap(found: &Findings) -> (Option<String>, &'static str) {
     let part = worst(found, unknown.into_iter().next()).share;
     let unknown = format!("What threads slept for is not known for {part} of all thread time;");
     let said = is_little.then(|| format!("{unknown} {waited}"));
-    let missed = found.of(Class::Lock).first().is_some_and(|one| one.row.looked.is_some());
+    let (locks, is_looked) = (found.of(Class::Lock), |one: &Finding| one.row.looked.is_some());
+    let missed = locks.first().is_some_and(is_looked);
+    // Looks know who holds a mutex of the C library, and only its locks can be preloaded.
+    let is_of_libc = locks.first().is_none_or(|one| one.kind != Kind::Mutex);
     let advice = match (missed, facts.is_by_looks) {
-        (true, _) => {
-            "A preloaded library does not see who holds these locks. Run this as root, or try: \
-             overlock trace --source looks"
-        }
-        (_, true) if facts.can_preload => {
+        (true, _) => "A preloaded library does not see who holds these locks: run this as root.",
+        (_, true) if facts.can_preload && is_of_libc => {
             "Looks know the holders of the GNU C library's mutexes only. Other sources know more: \
              run this as root, or start the program with --source preload."
         }
         (_, true) => "Looks know the holders of the GNU C library's mutexes only: root sees more.",
+        _ if found.rows.iter().any(is_looked) => {
+            "A preloaded library looks only seldom at plain system calls, such as a read of a \
+             socket or a pipe: root, or --source looks, sees them."
+        }
         _ => "Watch for longer, or give the program debug information.",
     };
     (said, advice)
+}
+
+/// Says that it is not known what threads waited for by locks of Python.
+fn pythons(found: &Findings, one: &Finding) -> (Option<String>, &'static str) {
+    let of_kind = found.rows.iter().filter(|row| row.kind == one.kind);
+    let all = share(of_kind.map(|row| row.row.waited_ns).sum(), found.report.time.total());
+    let said = format!(
+        "For {} of all thread time, threads waited for Python's locks, most at {}: whether as \
+         locks, or for work, is not known; {} was spent waiting for others.",
+        percent(all),
+        one.path(),
+        percent(found.verdict.lock_share)
+    );
+    let advice = "A python with debug information would tell, and py-spy dump --pid PID names \
+                  the Python functions that wait.";
+    (Some(said), advice)
 }

@@ -10,6 +10,7 @@ mod rows;
 mod show;
 #[cfg(test)]
 mod tests;
+mod worst;
 
 pub(crate) use args::TraceArgs;
 

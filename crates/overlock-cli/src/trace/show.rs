@@ -1,10 +1,11 @@
 //! The diagnosis, and the tables behind it.
 
-use super::diagnosis::{advice, diagnosis, percent};
+use super::diagnosis::{advice, diagnosis};
+use super::worst::percent;
 use crate::table::Table;
 use crate::units;
 use overlock_trace::analysis::{State, Times};
-use overlock_trace::{Class, Finding, Findings, share};
+use overlock_trace::{Class, Finding, Findings, Kind, share};
 
 /// Says what was found; the first line is the diagnosis.
 pub(crate) fn text(found: &Findings, top: usize) -> String {
@@ -38,6 +39,8 @@ fn evidence(found: &Findings) -> Vec<String> {
     let total = time.total();
     let part = |state| percent(share(time.of(state), total));
     let verdict = &found.verdict;
+    let unknown = found.rows.iter().filter(|one| one.kind == Kind::Unknown);
+    let unknown = share(unknown.map(|one| one.row.waited_ns).sum(), total);
     let mut lines = vec![format!(
         "{} {}, {} s: {} on processors, {} able to run without one, {} without quota; asleep {} for \
          locks, {} for what is outside, {} for work; {} unseen.",
@@ -49,8 +52,8 @@ fn evidence(found: &Findings) -> Vec<String> {
         part(State::Throttled),
         percent(verdict.lock_share),
         percent(verdict.outside_share),
-        percent(verdict.work_share),
-        part(State::Unknown),
+        percent((verdict.work_share - unknown).max(0.0)),
+        percent(share(time.of(State::Unknown), total) + unknown),
     )];
     if found.facts.stopped_ns > time.of(State::Throttled) + found.report.elapsed_ns / 20 {
         lines.push(format!(

@@ -164,3 +164,51 @@ fn what_is_advised_is_of_the_largest_part_and_of_what_there_is() {
         assert!(advice(&found).contains(said), "{}", advice(&found));
     }
 }
+
+/// Threads wait for a lock of Python, for most of the time, at a place with or without its line.
+#[test]
+fn pythons_locks_without_their_names_are_not_taken_for_work() {
+    let idle = Out(State::Asleep(Reason(1), Site(0)));
+    let ends = [(900, A, Exit), (900, B, Exit)];
+    let wait = waits_until(800);
+    let events = [&BORN[..], &wait[..2], &[(20, A, idle), (790, A, In)], &wait[2..], &ends];
+    let said = |place: &str| {
+        let Findings { report, mut rows, loops, facts, .. } = found(&events.concat());
+        rows.retain(|one| one.class == Class::Lock);
+        let python = Finding { kind: Kind::PyLock, class: Class::Work, ..rows.remove(0) };
+        let rows = vec![Finding { place: place.into(), ..python }];
+        let found = Findings::judged(report, rows, loops, facts);
+        (found.verdict.cure, diagnosis(&found), advice(&found))
+    };
+    let (cure, first, second) = said("PyObject_Vectorcall (python3.11)");
+    assert_eq!(cure, Cure::LookCloser);
+    assert!(first.contains("whether as locks, or for work, is not known"), "{first}");
+    assert!(second.contains("debug information") && second.contains("py-spy"), "{second}");
+    assert_eq!(said("queue_get (_queuemodule.c:7)").0, Cure::FindWork);
+}
+
+/// What is not known is the same part in the diagnosis and below it, and what sees more is told.
+#[test]
+fn what_is_not_known_is_unseen_and_what_sees_it_is_told() {
+    let sleeps = [(10, B, Out(State::Asleep(Reason(1), Site(0)))), (90, B, In)];
+    let ends = [(100, A, Exit), (100, B, Exit)];
+    let mut found = found(&[&BORN[..], &sleeps, &ends].concat());
+    found.rows[0].what = "pwrite64, a disk, or a lock of its file".into();
+    found.verdict.cure = Cure::Unblock;
+    assert!(advice(&found).contains("use a file for each thread"), "{}", advice(&found));
+    let Findings { report, mut rows, loops, facts, .. } = found;
+    (rows[0].kind, rows[0].class) = (Kind::Unknown, Class::Work);
+    rows[0].row.looked = Some((1, 1));
+    let mut found = Findings::judged(report, rows, loops, facts);
+    found.verdict.cure = Cure::LookCloser;
+    let text = text(&found, 10);
+    assert!(text.contains("0 % for work; 40 % unseen"), "{text}");
+    assert!(diagnosis(&found).contains("40 %") && advice(&found).contains("socket"), "{text}");
+    // Looks know who holds the C library's mutexes, so that this is another's.
+    found.rows[0].row.looked = None;
+    (found.facts.is_by_looks, found.rows[0].kind) = (true, Kind::Mutex);
+    found.rows[0].class = Class::Lock;
+    assert!(!advice(&found).contains("--source preload"), "{}", advice(&found));
+    found.rows[0].row.looked = Some((1, 1));
+    assert!(!advice(&found).contains("--source looks"), "{}", advice(&found));
+}

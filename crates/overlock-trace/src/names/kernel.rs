@@ -362,6 +362,9 @@ mod tests {
             let reason = kernel.call(0, number.parse().unwrap(), 0);
             assert_eq!(kernel.why(reason), (line.kind, &*words(name, line.words)));
         }
+        // The call does not tell which of the two it is.
+        let write = kernel.call(0, libc::SYS_pwrite64, 0);
+        assert_eq!(kernel.text(write), "pwrite64, a disk, or a lock of its file");
         assert!(lines("calls").len() > 40, "a table that is not read is empty");
         let process = std::process::id();
         let own = (Kind::OwnPipe, "read, a pipe of its own");

@@ -50,6 +50,8 @@ kinds! {
     Gil = "Python's GIL", Some(Lock);
     /// A lock of Python's own, by which its threads also wait for work and for each other's ends.
     PyLock = "Python lock", None;
+    /// One that its holder may take again, which is never for work.
+    PyRLock = "Python RLock", Some(Lock);
     /// Ruby's interpreter lock.
     Gvl = "Ruby's GVL", Some(Lock);
     /// A monitor of Java: `synchronized`.

@@ -179,7 +179,10 @@ impl Findings {
     fn is_open(&self, one: &Finding) -> bool {
         let is_told = one.kind.names_class().is_some() || self.facts.hides.is_some();
         let is_hidden = !is_told && self.sees_no_wakers(one);
-        one.class == Class::Work && (is_hidden || one.kind == Kind::Park)
+        // Without debug information, nothing tells Python's locks from its queues.
+        let has_line = one.place.contains(':');
+        let is_nameless = one.kind == Kind::PyLock && !has_line;
+        one.class == Class::Work && (is_hidden || one.kind == Kind::Park || is_nameless)
     }
 
     /// Returns the place where most time was spent for what may be a lock, or work.

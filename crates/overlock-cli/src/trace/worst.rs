@@ -1,0 +1,54 @@
+//! The place where most of some time was spent.
+
+use overlock_trace::{Class, Finding, Findings, Kind, share};
+
+/// From this share of all thread time on, a lock is named first.
+pub(super) const NOTICED: f64 = 0.05;
+
+pub(super) fn percent(share: f64) -> String {
+    match share * 100.0 {
+        0.0 => "0 %".into(),
+        part if part < 1.0 => "< 1 %".into(),
+        part => format!("{part:.0} %"),
+    }
+}
+
+/// The place where most of the time of a class was spent.
+pub(super) struct Worst {
+    pub(super) what: String,
+    pub(super) place: String,
+    pub(super) share: String,
+    pub(super) finding: Option<Finding>,
+}
+
+impl Worst {
+    pub(super) fn is(&self, kind: Kind) -> bool {
+        self.finding.as_ref().is_some_and(|one| one.kind == kind)
+    }
+}
+
+pub(super) fn worst(found: &Findings, finding: Option<Finding>) -> Worst {
+    let (what, place, ns) = match &finding {
+        Some(one) => (one.what.clone(), one.path(), one.row.waited_ns),
+        None => ("something".into(), "?".into(), 0),
+    };
+    Worst { what, place, share: percent(share(ns, found.report.time.total())), finding }
+}
+
+/// The callers of a place are told if one path to it has most of its time.
+pub(super) fn worst_of(found: &Findings, class: Class) -> Worst {
+    let mut places: Vec<Finding> = Vec::new();
+    for one in found.of(class) {
+        match places.iter_mut().find(|of| (&of.what, &of.place) == (&one.what, &one.place)) {
+            Some(place) => {
+                if one.row.waited_ns * 2 > place.row.waited_ns {
+                    place.callers.clear();
+                }
+                place.row.merge(&one.row);
+                place.locks.extend(&one.locks);
+            }
+            None => places.push(one),
+        }
+    }
+    worst(found, places.into_iter().max_by_key(|one| one.row.waited_ns))
+}
