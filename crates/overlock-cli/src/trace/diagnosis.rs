@@ -1,5 +1,6 @@
 //! What was found, and what to do about it, in a sentence or two.
 
+use super::cures::{inside, processors, try_compare, unblock};
 use super::worst::{NOTICED, Worst, percent, worst, worst_of};
 use crate::units;
 use overlock_trace::analysis::{State, WaitStats};
@@ -168,8 +169,7 @@ pub(super) fn advice(found: &Findings) -> String {
         Cure::GiveProcessors => processors(found, place),
         Cure::RaiseQuota => quota(found),
         Cure::DontSleepInside => {
-            let inside = lock.finding.as_ref().and_then(|one| one.slept_in.first());
-            let inside = inside.map(|(what, _)| format!(" ({what})")).unwrap_or_default();
+            let inside = lock.finding.as_ref().map(inside).unwrap_or_default();
             let more =
                 if lock.is(Kind::Semaphore) { ", or let more threads in at once" } else { "" };
             format!(
@@ -219,56 +219,14 @@ pub(super) fn advice(found: &Findings) -> String {
                 percent(share(starved, all))
             )
         }
-        Cure::Unblock => unblock(&worst_of(found, Class::Outside)),
+        Cure::Unblock => {
+            let outside = worst_of(found, Class::Outside);
+            unblock(&outside.what, outside.finding.as_ref())
+        }
         Cure::StopPolling => "If they wait for another thread, a lock, a condition variable or a \
                               futex tells at once; a sleep tells late and costs processor time."
             .into(),
         Cure::LookCloser => gap(found).1.into(),
-    }
-}
-
-/// Says how to wait less for what is outside of the program.
-fn unblock(outside: &Worst) -> String {
-    // The words are those of a call, and of what it waits for.
-    let thing = match outside.what.split_once(", ") {
-        Some((call, thing)) => format!("{thing} ({call})"),
-        None => format!("the {}", outside.what),
-    };
-    let Some(one) = &outside.finding else { return format!("Wait less for {thing}.") };
-    let by = one.enders.first().filter(|(who, _)| who != "the kernel");
-    let by = |does: &str| by.map(|(who, _)| format!("; {who} {does}")).unwrap_or_default();
-    match one.kind {
-        Kind::KernelLock => format!(
-            "The kernel takes {thing} there: do that less often, for more at a time, or in \
-             processes that do not share it."
-        ),
-        Kind::Disk => {
-            let split = match outside.what.contains("lock") {
-                true => "; if it is the lock, use a file for each thread",
-                false => "",
-            };
-            format!(
-                "Wait less often for {thing}: write more at a time, or let a thread wait for it \
-                 that no other one waits for{split}."
-            )
-        }
-        Kind::Pipe | Kind::OwnPipe | Kind::Eventfd => format!(
-            "The threads that wait for {thing} there end each other's waits, as with a lock: hold on \
-             to what they hand on for shorter times, or hand on more of it."
-        ),
-        Kind::Stop => format!(
-            "They wait there in a signal's handler, or in their runtime{}: stop them less often (a \
-             collector of garbage: for fewer collections), or for shorter times.",
-            by("lets them go on")
-        ),
-        Kind::Fault => format!(
-            "Memory has to be read from a disk first ({thing}): read it before it is needed, or \
-             keep more of it in memory."
-        ),
-        _ => format!(
-            "Hold {thing} for shorter times, take it less often, or do without it{}.",
-            by("ends most of these waits")
-        ),
     }
 }
 
@@ -284,36 +242,6 @@ fn split(found: &Findings) -> String {
             ", or split it: one lock is taken at {count} places here, and no other lock makes its \
              sections shorter."
         ),
-    }
-}
-
-fn processors(found: &Findings, place: &str) -> String {
-    let (threads, processors) = (found.report.threads, found.facts.processors);
-    let fewer = match found.facts.quota {
-        Some(cpus) if cpus < processors as f64 => format!(
-            "{threads} threads share a quota of {} CPUs: start no more than it pays for",
-            units::three(cpus)
-        ),
-        _ if processors == 1 => format!("{threads} threads share one processor: let them use more"),
-        _ => format!("{threads} threads share {processors} processors: use no more than that"),
-    };
-    let holders = share(found.verdict.holder.of(State::Preempted), found.verdict.holder.total());
-    if found.verdict.lock_share > 0.05 && holders > 0.2 {
-        return format!(
-            "The holders of {place} lose their processor inside the section. {fewer}{}",
-            try_compare(found)
-        );
-    }
-    format!("{fewer}, or find out what else runs.")
-}
-
-/// Another lock can be tried where it can be preloaded, and stands for the C library's own.
-fn try_compare(found: &Findings) -> &'static str {
-    let replaced = [Kind::Mutex, Kind::RwLock, Kind::Writer, Kind::Retake];
-    let worst = found.of(Class::Lock).into_iter().next();
-    match found.facts.can_preload && worst.is_some_and(|one| replaced.contains(&one.kind)) {
-        true => "; try: overlock compare -- PROGRAM",
-        false => ".",
     }
 }
 

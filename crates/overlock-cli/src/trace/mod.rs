@@ -5,6 +5,7 @@
 //! error.
 
 mod args;
+mod cures;
 mod diagnosis;
 mod rows;
 mod show;

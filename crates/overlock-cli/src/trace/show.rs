@@ -1,5 +1,6 @@
 //! The diagnosis, and the tables behind it.
 
+use super::cures::released;
 use super::diagnosis::{advice, diagnosis};
 use super::worst::percent;
 use crate::table::Table;
@@ -189,8 +190,8 @@ fn sleeping(one: &Finding) -> Option<String> {
         .take(3)
         .map(|(what, ns)| format!("{what} {}", percent(share(*ns, total))))
         .collect();
-    let by = one.enders.first().map(|(who, _)| format!(" (most often {who})")).unwrap_or_default();
-    Some(format!("The holders{by} of {} slept in: {}.", one.place, said.join("; ")))
+    let by = released(one).map(|by| format!(" ({by})")).unwrap_or_default();
+    Some(format!("The holders of {}{by} slept in: {}.", one.place, said.join("; ")))
 }
 
 fn loops_table(found: &Findings, top: usize) -> String {

@@ -212,3 +212,38 @@ fn what_is_not_known_is_unseen_and_what_sees_it_is_told() {
     found.rows[0].row.looked = Some((1, 1));
     assert!(!advice(&found).contains("--source looks"), "{}", advice(&found));
 }
+
+/// The advice names the thread and the place that had a lock, and says no more threads are too many
+/// where other programs had the processors.
+#[test]
+fn holders_are_named_and_blamed_for_what_they_did() {
+    let mut found = found(&[&BORN[..], &waits_until(80), &[(99, A, Exit), (99, B, Exit)]].concat());
+    found.verdict.cure = Cure::GiveProcessors;
+    found.facts.processors = 8;
+    found.verdict.holder.add(State::Preempted, 1 << 40);
+    assert!(advice(&found).contains("section (released by log (log.c:5), writer (1)). Other"));
+    assert!(!advice(&found).contains("compare"), "{}", advice(&found));
+    found.report.time.add(State::Running, 1 << 40);
+    let own = advice(&found);
+    assert!(own.contains("use no more than that; try: overlock compare"), "{own}");
+}
+
+/// A lock of the kernel is cured by what the call locks: a file, or the memory of the process.
+#[test]
+fn a_lock_of_the_kernel_is_told_by_its_call() {
+    let mut found = found(&[&BORN[..], &waits_until(80), &[(99, A, Exit), (99, B, Exit)]].concat());
+    found.verdict.cure = Cure::Unblock;
+    found.rows[0].class = Class::Outside;
+    found.rows[0].kind = Kind::KernelLock;
+    for (what, said, is_shared) in [
+        ("pwrite64, a kernel lock", "file's inode there (pwrite64): use several files", false),
+        ("page fault, a kernel lock", "posix_spawn", true),
+        ("munmap, the lock of the memory map", "memory map there (munmap)", true),
+        ("unlink, a kernel lock", "a kernel lock (unlink) there: do that less often", false),
+    ] {
+        found.rows[0].what = what.into();
+        let advice = advice(&found);
+        assert!(advice.contains(said) && advice.contains("log (log.c:5)"), "{advice}");
+        assert_eq!(advice.contains("processes that do not share"), is_shared, "{advice}");
+    }
+}

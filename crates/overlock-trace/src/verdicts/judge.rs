@@ -48,13 +48,20 @@ impl Findings {
         Verdict { cure: self.cure(&verdict), ..verdict }
     }
 
+    /// Returns whether the program's own threads have had most of the processors' time.
+    #[must_use]
+    pub fn competes(&self) -> bool {
+        let Findings { report, facts, .. } = self;
+        let processors = facts.quota.unwrap_or(f64::MAX).min(facts.processors.max(1) as f64);
+        let capacity = report.elapsed_ns as f64 * processors;
+        report.time.of(State::Running) as f64 * 2.0 > capacity
+    }
+
     /// Decides what costs the most of what can be cured.
     fn cure(&self, verdict: &Verdict) -> Cure {
         let Findings { report, rows, facts, .. } = self;
         // What other programs take of the processors says nothing of this one.
-        let processors = facts.quota.unwrap_or(f64::MAX).min(facts.processors.max(1) as f64);
-        let capacity = report.elapsed_ns as f64 * processors;
-        let competes = report.time.of(State::Running) as f64 * 2.0 > capacity;
+        let competes = self.competes();
         let all = report.time.total();
         let total = if competes { all } else { all - report.time.of(State::Preempted) };
         let of = |state| share(report.time.of(state), total);
