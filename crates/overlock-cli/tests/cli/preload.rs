@@ -116,7 +116,7 @@ fn waits_that_the_library_does_not_see_are_looked_at() {
     }
     let summary = unseen.records("trace-summary").remove(0);
     assert_eq!(summary["cure"], "look-closer", "nothing tells of its holders: {unseen:?}");
-    assert!(summary["advice"].as_str().unwrap().contains("--source looks"), "{summary}");
+    assert!(summary["advice"].as_str().unwrap().contains("run this as root"), "{summary}");
 }
 
 /// A mutex that processes share has its holder in another one, and the chain goes on there.
