@@ -221,19 +221,19 @@ impl<T: Value, P: Platform> Refresh<T, P> {
     fn wait_for_end(&self, seen: u32) -> bool {
         let number = refreshes(seen);
         let under_way = |word: u32| word & BUSY != 0 && refreshes(word) == number;
-        let mut spin = Spin::new(P::costs(), SPIN_NS);
+        let mut spin = Spin::new(SPIN_NS);
         loop {
             let now = self.word.load(Relaxed);
             if !under_way(now) {
                 return refreshes(now) != number;
             }
-            if !spin.goes_on::<P>() {
+            if !spin.pause::<P>() {
                 // ORDERING: Release, O6. (n,w,1) -> (n,1,1)
                 let mark = || {
                     let mark = self.word.compare_exchange(now, now | WAITERS, Release, Relaxed);
                     mark.is_ok().then_some(now | WAITERS)
                 };
-                park::park::<P>(&self.word, park::Class::ONLY, None, mark);
+                park::park::<P>(&self.word, None, mark);
             }
         }
     }
@@ -265,7 +265,7 @@ impl<T: Value, P: Platform> Refreshing<'_, T, P> {
         // ORDERING: Release, O1.
         if self.shared.word.swap(word, Release) & WAITERS != 0 {
             // The O7 fence is in `unpark_all`.
-            park::unpark_all::<P>(&raw const self.shared.word, park::Class::ONLY);
+            park::unpark_all::<P>(&raw const self.shared.word);
         }
     }
 }

@@ -82,6 +82,6 @@ unsafe impl Platform for Shared {
     }
 
     fn now_ns() -> u64 {
-        clock::now_on(libc::CLOCK_MONOTONIC)
+        clock::now_ns()
     }
 }

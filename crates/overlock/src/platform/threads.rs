@@ -12,25 +12,6 @@
 //! | P10 | [`Threads::set_waiting`] switches waiting off. |
 //! | P11 | Restartable sequences, cut off by `membarrier`, where the system has both ([`rseq`]). |
 //! | P13 | The number of forks behind the process, counted by a fork handler ([`registry`]). |
-//!
-//! # Whether threads wait (P10)
-//!
-//! Waiting is on until it is switched off; it can't be switched off once a thread may halt, because
-//! a release would then forget to kick that thread.
-//!
-//! ```text
-//!   ON -- set(false) --> OFF
-//!    |
-//!    | fix: the first thread takes a number, or is about to halt
-//!    v
-//!   FIXED (on)
-//! ```
-//!
-//! Where a waiter leaves its number behind, it takes that number first and asks afterwards. A
-//! waiter that halts on the lock's own word ([`park`](crate::park)) needs no number, so halting
-//! fixes the answer, too, and where waiting has been switched off it returns at once. So a thread
-//! that has halted has fixed the answer, and a CPU that finds waiting off knows that no thread ever
-//! halts. All accesses are to one word, so `Relaxed` suffices.
 
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering, Ordering::Relaxed};
 
@@ -38,6 +19,7 @@ use super::{Costs, Platform};
 use crate::slot::{Cpu, Slot};
 use crate::waiters::bucket::Bucket;
 pub(super) use rseq::Sequences;
+use waiting::WAITING;
 
 pub mod clock;
 pub(super) mod errno;
@@ -45,55 +27,10 @@ pub(super) mod futex;
 pub mod maps;
 mod registry;
 pub mod report;
-#[cfg(all(
-    target_arch = "x86_64",
-    target_pointer_width = "64",
-    target_os = "linux",
-    target_env = "gnu",
-    not(any(miri, overlock_portable))
-))]
-mod rseq;
-#[cfg(not(all(
-    target_arch = "x86_64",
-    target_pointer_width = "64",
-    target_os = "linux",
-    target_env = "gnu",
-    not(any(miri, overlock_portable))
-)))]
-#[path = "threads/portable.rs"]
 mod rseq;
 pub mod syscall;
 mod vdso;
-
-/// The answer to P10.
-struct Waiting(AtomicU8);
-
-const ON: u8 = 0;
-const OFF: u8 = 1;
-const FIXED: u8 = 2;
-
-/// The answer for this process.
-static WAITING: Waiting = Waiting(AtomicU8::new(ON));
-
-impl Waiting {
-    /// Fixes the answer if waiting is on: a thread may halt from here on. Returns whether threads
-    /// wait.
-    fn fix(&self) -> bool {
-        // The load keeps halts, of which there are many, from writing a word that all CPUs read.
-        match self.0.load(Relaxed) {
-            ON => self.0.compare_exchange(ON, FIXED, Relaxed, Relaxed) != Err(OFF),
-            state => state == FIXED,
-        }
-    }
-
-    /// Switches waiting off if `on` is false. Returns whether `on` is in effect from here on.
-    fn set(&self, on: bool) -> bool {
-        if on {
-            return self.0.load(Relaxed) != OFF;
-        }
-        matches!(self.0.compare_exchange(ON, OFF, Relaxed, Relaxed), Ok(_) | Err(OFF))
-    }
-}
+mod waiting;
 
 /// OS threads that may lose their processor at any instruction; they halt in a futex.
 ///
@@ -143,7 +80,7 @@ unsafe impl Platform for Threads {
     fn costs() -> Costs {
         let halts =
             registry::numbered().is_some_and(|cpu| registry::halts_at_once(cpu).load(Relaxed));
-        Costs { spins: !halts, ..Costs::DEFAULT }
+        Costs::DEFAULT.with_spins(!halts)
     }
 
     fn without_spinning(take: impl FnOnce()) {
@@ -164,7 +101,7 @@ unsafe impl Platform for Threads {
 
     #[inline(always)]
     fn waits() -> bool {
-        WAITING.0.load(Relaxed) != OFF
+        WAITING.get()
     }
 
     #[inline(always)]
@@ -182,9 +119,7 @@ unsafe impl Platform for Threads {
     }
 
     fn cpu() -> Option<Cpu> {
-        registry::current().inspect(|_| {
-            WAITING.fix();
-        })
+        registry::current()
     }
 
     fn slot(cpu: Cpu) -> &'static Slot<AtomicU32> {
@@ -232,26 +167,6 @@ unsafe impl Platform for Threads {
 
     #[inline]
     fn now_ns() -> u64 {
-        clock::now_on(libc::CLOCK_MONOTONIC)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn waiting_is_off_for_good() {
-        let waiting = Waiting(AtomicU8::new(ON));
-        assert!(waiting.set(true));
-        assert!(waiting.set(false) && waiting.set(false));
-        assert!(!waiting.fix() && !waiting.set(true));
-    }
-
-    #[test]
-    fn waiting_stays_on_once_a_thread_may_halt() {
-        let waiting = Waiting(AtomicU8::new(ON));
-        assert!(waiting.fix() && waiting.fix());
-        assert!(!waiting.set(false) && waiting.set(true));
+        clock::now_ns()
     }
 }

@@ -97,18 +97,20 @@ impl<P: Platform, C: Class> TestAndSet<P, C> {
     #[inline(never)]
     pub(crate) fn lock_slow(&self, deadline_ns: Option<u64>) -> bool {
         C::count(Event::LockSlowpath);
-        let mut spin = Spin::new(P::costs(), SPIN_NS).with_most_pauses(BACKOFF_MAX);
+        let mut spin = Spin::new(SPIN_NS);
+        let mut backoff = 1;
         loop {
             if self.try_take() {
                 return true;
             }
-            if !spin.goes_on::<P>() {
+            if !spin.pause_times::<P>(backoff) {
                 break;
             }
             if !P::waits() && deadline_ns.is_some_and(|at| P::now_ns() >= at) {
                 C::count(Event::LockTimeout);
                 return false;
             }
+            backoff = (backoff * 2).min(BACKOFF_MAX);
         }
         self.halt(deadline_ns)
     }
@@ -142,7 +144,7 @@ impl<P: Platform, C: Class> TestAndSet<P, C> {
         let mut event = Event::PvWaitNode;
         loop {
             let mark = || (!self.take_or_mark()).then_some(FlagWord::AWAITED.bits());
-            if !park::park::<P>(&self.word, park::Class::ONLY, deadline_ns, mark) {
+            if !park::park::<P>(&self.word, deadline_ns, mark) {
                 return true;
             }
             C::count(event);
@@ -166,7 +168,7 @@ impl<P: Platform, C: Class> TestAndSet<P, C> {
     pub(crate) fn kick(lock: *const Self) {
         C::count(Event::PvKickUnlock);
         // The word is the only field with a size.
-        park::unpark_one::<P>(lock.cast(), park::Class::ONLY);
+        park::unpark_one::<P>(lock.cast());
     }
 }
 
