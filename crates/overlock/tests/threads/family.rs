@@ -199,7 +199,7 @@ impl<const FAULT: u32> Conditional for Waiters<FAULT> {
         let notified = Arc::new(AtomicBool::new(false));
         if FAULT == JOINS_LATE {
             self.unlock();
-            thread::yield_now();
+            thread::sleep(Duration::from_micros(100));
         }
         self.waiters.lock().unwrap().push((thread::current(), Arc::clone(&notified)));
         if FAULT != JOINS_LATE {
@@ -241,7 +241,8 @@ type Check = fn() -> Verdict;
 fn waiters_that_a_fault_loses_are_missed() {
     let faults: [(&str, Check); 5] = [
         ("the last reader forgets the kick", || {
-            family::loses_no_waiter(shared::<Faulty<FORGETS_THE_KICK>>, 8, 20, SHORT)
+            // A writer that comes after the last reader wakes the others: so many bursts.
+            family::loses_no_waiter(shared::<Faulty<FORGETS_THE_KICK>>, 8, 5_000, SHORT)
         }),
         ("readers read alone", || family::reads_together(shared::<Faulty<READS_ALONE>>, 3, SHORT)),
         ("a notification is lost at a deadline", || {
@@ -252,7 +253,7 @@ fn waiters_that_a_fault_loses_are_missed() {
             )
         }),
         ("a waiter joins late", || {
-            family::notifies(conditional::<Waiters<JOINS_LATE>>, 2, 1_000_000, SHORT)
+            family::notifies(conditional::<Waiters<JOINS_LATE>>, 2, 100_000, SHORT)
         }),
         ("a broadcast reaches one", || {
             family::broadcasts(conditional::<Waiters<NOTIFIES_ONE>>, 4, 1_000, SHORT)
@@ -261,7 +262,7 @@ fn waiters_that_a_fault_loses_are_missed() {
     thread::scope(|scope| {
         for (fault, verdict) in faults {
             scope.spawn(move || {
-                assert_eq!(verdict().unwrap_err(), "no progress: a waiter was lost", "{fault}");
+                assert_eq!(verdict(), Err("no progress: a waiter was lost".into()), "{fault}");
             });
         }
     });
