@@ -146,11 +146,13 @@ pub(crate) fn report(lock: &str) {
             b"overlock: the counters do not fit into their buffer; none were written\n",
         ]);
     }
-    if !append(path, line.written()) {
+    if let Err(why) = append(path, line.written()) {
         report::write(&[
             b"overlock: can't write the counters to ",
             path.to_bytes(),
-            b" (OVERLOCK_COUNTERS); that needs a regular file, not behind a link\n",
+            b" (OVERLOCK_COUNTERS): ",
+            why.as_bytes(),
+            b"\n",
         ]);
     }
 }
@@ -204,8 +206,8 @@ pub(crate) unsafe fn note_start(lock: u32) -> bool {
 }
 
 /// Appends to a regular file that is not behind a link, because anybody may have chosen its name.
-/// Never waits. Returns whether all is written.
-fn append(path: &CStr, line: &[u8]) -> bool {
+/// Never waits. An error says what is wrong with the file.
+fn append(path: &CStr, line: &[u8]) -> Result<(), &'static str> {
     let flags = libc::O_WRONLY
         | libc::O_CREAT
         | libc::O_APPEND
@@ -216,7 +218,12 @@ fn append(path: &CStr, line: &[u8]) -> bool {
     // SAFETY: a C string.
     let file = unsafe { libc::open(path.as_ptr(), flags, 0o666) };
     if file < 0 {
-        return false;
+        // SAFETY: the calling thread's own.
+        return Err(match unsafe { *libc::__errno_location() } {
+            libc::ELOOP => "it is a symbolic link",
+            libc::ENXIO | libc::EISDIR => NOT_REGULAR,
+            _ => "check that its folder exists and that this user may write there",
+        });
     }
     let mut about = core::mem::MaybeUninit::<libc::stat>::zeroed();
     // SAFETY: `about` is writable, and on these machines has the kernel's layout. (Not every glibc
@@ -227,11 +234,17 @@ fn append(path: &CStr, line: &[u8]) -> bool {
     let is_regular = error == 0 && mode & libc::S_IFMT == libc::S_IFREG;
     // SAFETY: the bytes are readable.
     let written = || unsafe { libc::write(file, line.as_ptr().cast(), line.len()) };
-    let is_written = is_regular && usize::try_from(written()) == Ok(line.len());
+    let result = match is_regular {
+        false => Err(NOT_REGULAR),
+        true if usize::try_from(written()) == Ok(line.len()) => Ok(()),
+        true => Err("the line was not written whole: the disk is full, or a limit is reached"),
+    };
     // SAFETY: the descriptor is ours.
     unsafe { libc::close(file) };
-    is_written
+    result
 }
+
+const NOT_REGULAR: &str = "it is not a regular file";
 
 /// The bytes by which the command recognises the library's file: its version and its build.
 macro_rules! library_mark {
