@@ -1,6 +1,8 @@
 //! Waiting for a child to its end, and reading what it has said.
 
 use crate::child::{Child, Exit, GRACE};
+use rustix::fs::{MemfdFlags, memfd_create};
+use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -20,13 +22,14 @@ pub enum Finished {
 }
 
 /// Starts `command` and waits for its end, for `limit` at most and until `cancelled` is set; gives
-/// it [`GRACE`] then. Its standard output goes to a file, so a child that says much does not hang.
+/// it [`GRACE`] then. Its standard output goes to a file in memory: a child that
+/// says much does not hang, and a full disk does not matter.
 pub fn finish(
     command: &mut Command,
     limit: Option<Duration>,
     cancelled: &AtomicBool,
 ) -> io::Result<Finished> {
-    let mut said = tempfile::tempfile()?;
+    let mut said = File::from(memfd_create("a program's output", MemfdFlags::CLOEXEC)?);
     let mut child = Child::spawn(command.stdout(said.try_clone()?))?;
     let exit = match end_within(&mut child, limit, cancelled)? {
         Some(exit) if exit.status.success() || !cancelled.load(Relaxed) => exit,
@@ -58,7 +61,7 @@ pub(crate) fn end_within(
 }
 
 /// Reads all that a process has written to a file.
-pub(crate) fn read(file: &mut std::fs::File) -> io::Result<Vec<u8>> {
+pub(crate) fn read(file: &mut File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.rewind()?;
     file.read_to_end(&mut bytes)?;
