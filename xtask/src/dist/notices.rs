@@ -20,10 +20,9 @@ pub(super) fn notices() -> Result<String> {
     let known = known["packages"].as_array().context("cargo metadata lists no packages")?;
     let mut said = fs::read_to_string(root().join("LICENSE-MIT"))?;
     said.push_str(
-        "\nOr, as you choose, the Apache License 2.0: /usr/share/common-licenses/Apache-2.0.\n",
-    );
-    said.push_str(
-        "The programs contain Rust's standard library (MIT OR Apache-2.0), and these crates:\n",
+        "\nOr, as you choose, the Apache License 2.0: the file LICENSE-APACHE beside this one, or \
+         /usr/share/common-licenses/Apache-2.0 on Debian.\n\
+         The programs contain Rust's standard library (MIT OR Apache-2.0), and these crates:\n",
     );
     for line in tree.lines().collect::<BTreeSet<_>>() {
         let (package, licence) = line.split_once('|').context("cargo tree prints no licence")?;
