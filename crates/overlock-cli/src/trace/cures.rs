@@ -60,40 +60,21 @@ pub(super) fn unblock(what: &str, finding: Option<&Finding>) -> String {
 }
 
 /// The calls that take the lock of a file's inode, and those that take the lock of the memory map.
-const OF_INODES: [&str; 9] = [
-    "write",
-    "writev",
-    "pwrite64",
-    "pwritev",
-    "pwritev2",
-    "fsync",
-    "fdatasync",
-    "ftruncate",
-    "fallocate",
-];
-const OF_MEMORY: [&str; 10] = [
-    "page fault",
-    "mmap",
-    "munmap",
-    "mremap",
-    "mprotect",
-    "madvise",
-    "brk",
-    "fork",
-    "vfork",
-    "clone",
-];
+const OF_INODES: &str =
+    "write writev pwrite64 pwritev pwritev2 fsync fdatasync ftruncate fallocate";
+const OF_MEMORY: &str = "mmap munmap mremap mprotect madvise brk fork vfork clone";
 
 /// Says how to wait less for a lock of the kernel, by the call that takes it.
 fn kernel_lock(what: &str, thing: &str, by: &str) -> String {
     let call = what.split_once(", ").map_or(what, |(call, _)| call);
-    if OF_INODES.contains(&call) {
+    let is_of = |calls: &str| calls.split(' ').any(|one| one == call);
+    if is_of(OF_INODES) {
         return format!(
             "The kernel takes the lock of the file's inode there ({call}): use several files, or \
              extend the file (ftruncate) before it is written{by}."
         );
     }
-    if OF_MEMORY.contains(&call) || what.contains("memory map") {
+    if is_of(OF_MEMORY) || call == "page fault" || what.contains("memory map") {
         return format!(
             "The kernel takes the lock of the memory map there ({call}): map and unmap less often, \
              for more at a time, or in processes that do not share it, and start programs by \

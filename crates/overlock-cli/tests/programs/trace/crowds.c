@@ -133,14 +133,14 @@ static void syncs_for_all(void) {
     pthread_mutex_unlock(&lock);
 }
 
-// A crowd that is woken for each task, which takes a while, or next to nothing.
-static int tasks, left = ROUNDS * 20, task_ns = MS / 5;
+// A crowd that is woken for each task.
+static int tasks, left = ROUNDS * 20;
 PLACE at_task(void) {
     pthread_mutex_lock(&lock);
     while (!tasks && left) pthread_cond_wait(&condition, &lock);
     if (tasks) { tasks--; left--; }
     pthread_mutex_unlock(&lock);
-    burn(task_ns);
+    burn(MS / 5);
 }
 static void *does_tasks(void *unused) { while (left) at_task(); return unused; }
 static void gives_tasks(void) {
@@ -153,7 +153,6 @@ static void gives_tasks(void) {
     }
     pthread_cond_broadcast(&condition);
 }
-static void makes_tasks_short(void) { task_ns = 0; }
 
 // A pool whose idle threads wait for one condition, and are woken one by one.
 PLACE at_idle(void) {
@@ -247,7 +246,6 @@ static const struct crowd {
     {"commits", nothing, commits, nothing},
     {"writer", nothing, commits_by_other, syncs_for_all},
     {"herd", nothing, does_tasks, gives_tasks},
-    {"short", makes_tasks_short, does_tasks, gives_tasks},
     {"pool", opens_file, idles, submits},
     {"epoll", opens_listener, serves, connects},
     {"waitv", nothing, takes_one_of_two, nothing},
