@@ -8,7 +8,7 @@
 //! | P7, P8 | Numbers are taken back from threads that have ended, without a destructor ([`numbers`](crate::numbers)); slots and the table lie in memory that a forked child does not inherit ([`unforked`](crate::unforked)). |
 //! | P11 | None. A cheap release gains nothing behind a call (ARCHITECTURE.md), and a program may forbid itself `membarrier` at any time: a sandbox then kills it, or refuses. |
 
-use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32};
 
 use overlock::platform::{Bucket, Costs, Cpu, Platform, ReadModifyWrite, Slot, Threads};
 
@@ -78,16 +78,6 @@ unsafe impl Platform for Process {
     #[inline]
     fn costs() -> Costs {
         Threads::costs().with_spins(thread::this().woken.get() == 0)
-    }
-
-    #[inline(always)]
-    fn fence(order: Ordering) {
-        Threads::fence(order);
-    }
-
-    #[inline(always)]
-    fn relax() {
-        Threads::relax();
     }
 
     fn nap(ns: u64) {

@@ -3,7 +3,7 @@
 //! `spin`'s types name no platform, so the linker finds one, as it finds a global allocator: the
 //! kernel defines the table that is declared here by [`set_platform!`](crate::set_platform).
 
-use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32};
 
 use overlock::platform::{Bucket, Costs, Cpu, Platform, ReadModifyWrite, Slot};
 
@@ -36,9 +36,6 @@ unsafe impl Platform for Linked {
     }
     fn waits() -> bool {
         (PLATFORM.waits)()
-    }
-    fn fence(order: Ordering) {
-        core::sync::atomic::fence(order);
     }
     fn relax() {
         (PLATFORM.relax)();
@@ -86,12 +83,6 @@ mod tests {
 
         fn costs() -> Costs {
             COSTS
-        }
-        fn fence(order: Ordering) {
-            Native::fence(order);
-        }
-        fn relax() {
-            Native::relax();
         }
         fn cpu() -> Option<Cpu> {
             Native::cpu()

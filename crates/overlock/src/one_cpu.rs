@@ -23,9 +23,6 @@ macro_rules! one_cpu {
 
             const WAITS: bool = true;
 
-            fn fence(order: core::sync::atomic::Ordering) {
-                core::sync::atomic::fence(order);
-            }
             fn relax() {
                 $now.fetch_add(10, core::sync::atomic::Ordering::Relaxed);
             }

@@ -263,14 +263,6 @@ macro_rules! platform {
             type Word = core::sync::atomic::AtomicU32;
             type Release = overlock::platform::ReadModifyWrite;
 
-            #[inline(always)]
-            fn fence(order: core::sync::atomic::Ordering) {
-                core::sync::atomic::fence(order);
-            }
-            #[inline(always)]
-            fn relax() {
-                core::hint::spin_loop();
-            }
             #[inline]
             fn cpu() -> Option<overlock::platform::Cpu> {
                 overlock::platform::Cpu::new($crate::cpus::this().number())

@@ -1,6 +1,6 @@
 //! The platform: what the locks require of the world (contract: `overlock::platform`).
 
-use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32};
 
 use overlock::platform::{Bucket, Cpu, Platform, ReadModifyWrite, Slot};
 
@@ -26,12 +26,6 @@ unsafe impl Platform for Cores {
     type Release = ReadModifyWrite;
     const WAITS: bool = true;
 
-    fn fence(order: Ordering) {
-        core::sync::atomic::fence(order);
-    }
-    fn relax() {
-        core::hint::spin_loop();
-    }
     fn cpu() -> Option<Cpu> {
         Cpu::new(arch::cpu_number())
     }

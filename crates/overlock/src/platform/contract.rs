@@ -64,12 +64,19 @@ pub unsafe trait Platform: Sized + 'static {
         Self::WAITS
     }
 
-    /// A memory fence.
+    /// A memory fence. The default is the language's; a machine whose words are no memory has its
+    /// own.
     #[track_caller]
-    fn fence(order: Ordering);
+    #[inline(always)]
+    fn fence(order: Ordering) {
+        core::sync::atomic::fence(order);
+    }
 
     /// Tells the processor that this is a spin loop (P6).
-    fn relax();
+    #[inline(always)]
+    fn relax() {
+        core::hint::spin_loop();
+    }
 
     /// Gives this CPU up for about `ns` nanoseconds, for a waiter that can't be kicked because it
     /// has no number or the table of waiters is full. The default only pauses.

@@ -13,7 +13,7 @@
 //! There is no cheap remedy: to give those tickets back, the child would need to know which lock
 //! each vanished waiter spins for, and only a CPU with a number has a place to write that.
 
-use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32};
 
 use super::{Platform, ReadModifyWrite};
 use crate::slot::{Cpu, Slot};
@@ -43,16 +43,6 @@ unsafe impl Platform for Native {
     type Release = ReadModifyWrite;
 
     const WAITS: bool = false;
-
-    #[inline(always)]
-    fn fence(order: Ordering) {
-        core::sync::atomic::fence(order);
-    }
-
-    #[inline(always)]
-    fn relax() {
-        core::hint::spin_loop();
-    }
 
     fn cpu() -> Option<Cpu> {
         None

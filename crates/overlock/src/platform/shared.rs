@@ -8,7 +8,7 @@
 //! | P4 | The futex is a shared one: the kernel finds the waiters of every process by the page behind the address. |
 //! | P7, P8 | Numbers, slots and the table belong to this process and mean nothing to another. So only locks that halt on their own word work, because they need none of these ([`KICKS_BY_ADDRESS`](Platform::KICKS_BY_ADDRESS)). |
 
-use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32};
 
 use super::threads::{clock, futex};
 use super::{Platform, ReadModifyWrite};
@@ -36,16 +36,6 @@ unsafe impl Platform for Shared {
 
     const WAITS: bool = true;
     const KICKS_BY_ADDRESS: bool = true;
-
-    #[inline(always)]
-    fn fence(order: Ordering) {
-        core::sync::atomic::fence(order);
-    }
-
-    #[inline(always)]
-    fn relax() {
-        core::hint::spin_loop();
-    }
 
     fn nap(ns: u64) {
         futex::nap(ns);

@@ -13,7 +13,7 @@
 //! | P11 | Restartable sequences, cut off by `membarrier`, where the system has both ([`rseq`]). |
 //! | P13 | The number of forks behind the process, counted by a fork handler ([`registry`]). |
 
-use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed};
 
 use super::{Costs, Platform};
 use crate::slot::{Cpu, Slot};
@@ -102,16 +102,6 @@ unsafe impl Platform for Threads {
     #[inline(always)]
     fn waits() -> bool {
         WAITING.get()
-    }
-
-    #[inline(always)]
-    fn fence(order: Ordering) {
-        core::sync::atomic::fence(order);
-    }
-
-    #[inline(always)]
-    fn relax() {
-        core::hint::spin_loop();
     }
 
     fn nap(ns: u64) {

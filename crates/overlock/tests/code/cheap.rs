@@ -26,9 +26,6 @@ unsafe impl Platform for Mine {
 
     const WAITS: bool = WAITS;
 
-    fn fence(order: Ordering) {
-        core::sync::atomic::fence(order);
-    }
     fn relax() {}
     fn cpu() -> Option<Cpu> {
         Cpu::new(0)

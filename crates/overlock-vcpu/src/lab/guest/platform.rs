@@ -13,7 +13,7 @@
 //! | P9 | The time stamp counter, scaled; its offset to the host's is measured when a vCPU starts. |
 //! | P10 | `GuestPlatform<false>` never halts; `GuestPlatform<true>` halts if the run allows it. |
 
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed};
 
 use overlock::platform::{Bucket, Costs, Cpu, Platform, ReadModifyWrite, Slot};
 use overlock_bench::clock::{ticks, ticks_after_loads};
@@ -77,11 +77,6 @@ unsafe impl<const WAITS: bool> Platform for GuestPlatform<WAITS> {
     #[inline]
     fn waits() -> bool {
         WAITS && record().shared().waits
-    }
-
-    #[inline(always)]
-    fn fence(order: Ordering) {
-        std::sync::atomic::fence(order);
     }
 
     #[inline]

@@ -33,12 +33,6 @@ macro_rules! like_threads {
 
             const WAITS: bool = $waits;
 
-            fn fence(order: std::sync::atomic::Ordering) {
-                std::sync::atomic::fence(order);
-            }
-            fn relax() {
-                std::hint::spin_loop();
-            }
             fn nap(ns: u64) {
                 Threads::nap(ns);
             }
@@ -181,12 +175,6 @@ unsafe impl Platform for AddressAlone {
     const WAITS: bool = true;
     const KICKS_BY_ADDRESS: bool = true;
 
-    fn fence(order: Ordering) {
-        std::sync::atomic::fence(order);
-    }
-    fn relax() {
-        std::hint::spin_loop();
-    }
     fn nap(_: u64) {
         panic!("a nap");
     }
