@@ -111,7 +111,7 @@ fn is_passing_on(frame: &Frame) -> bool {
         || beginning("wrappers", &frame.function).is_some()
         || function(frame).is_some()
         || (frame.function.starts_with(&frame.module) && interpreter(frame).is_some())
-        || implemented(&frame.function).is_some_and(|(_, of)| is_of_rust(of))
+        || implemented(&frame.function).is_some_and(|(_, like, _)| is_of_rust(like))
 }
 
 /// Returns whether a function has lost its name, and is known by its address only.
@@ -137,17 +137,24 @@ fn is_of_rust(path: &str) -> bool {
     ["core::", "std::", "alloc::"].iter().any(|start| path.starts_with(start))
 }
 
-/// Returns the type and the trait of a Rust method such as `<T as core::cmp::Ord>::cmp`.
-fn implemented(function: &str) -> Option<(&str, &str)> {
-    let inside = function.strip_prefix('<')?;
-    let (of, rest) = inside.split_once(" as ")?;
-    Some((of, rest))
+/// Returns the type, the trait if there is one, and the method of a name of Rust such as
+/// `<T as core::cmp::Ord>::cmp` or `<T>::cmp`.
+fn implemented(function: &str) -> Option<(&str, &str, &str)> {
+    let mut depth = 0;
+    let close = function.find(|letter| {
+        depth += i32::from(letter == '<') - i32::from(letter == '>');
+        depth == 0
+    })?;
+    let (of, method) = (function.get(1..close)?, function[close..].strip_prefix(">::")?);
+    let (of, like) = of.split_once(" as ").unwrap_or((of, ""));
+    Some((of, like, method))
 }
 
 /// How many callers of a function are shown with it.
 const CALLERS: usize = 2;
 /// Where threads begin: nothing is told by these.
-const BEGINNINGS: [&str; 8] = [
+const BEGINNINGS: [&str; 9] = [
+    "__rust_try",
     "start_thread",
     "clone",
     "__clone",
@@ -185,17 +192,21 @@ pub(crate) fn place(stack: &[Frame]) -> (String, Vec<String>) {
     let function = short(&frame.function);
     let place = match &frame.line {
         Some(line) => format!("{function} ({line})"),
-        None if frame.module.is_empty() => function,
+        None if frame.module.is_empty() => function.clone(),
         None => format!("{function} ({})", frame.module),
     };
     let is_caller = |frame: &&Frame| {
         is_named(frame)
+            && !is_lost(frame)
             && !is_of_libc(frame)
             && !BEGINNINGS.iter().any(|start| frame.function.starts_with(start))
             && beginning("wrappers", &frame.function).is_none()
     };
-    let callers = stack[at + 1..].iter().filter(is_caller).take(CALLERS);
-    (place, callers.map(|frame| short(&frame.function)).collect())
+    let callers = stack[at + 1..].iter().filter(is_caller).map(|frame| short(&frame.function));
+    let mut callers: Vec<String> = callers.filter(|name| *name != function).collect();
+    callers.dedup();
+    callers.truncate(CALLERS);
+    (place, callers)
 }
 
 /// Returns the C library's function by which a stack came to wait inside of it.
@@ -207,20 +218,39 @@ pub(crate) fn libcs(stack: &[Frame]) -> Option<String> {
     Some(named.function.clone())
 }
 
-/// Leaves out the arguments of a C++ function, and the hash and the trait of a Rust one.
+/// Returns the name of a function without what tells the user nothing: its arguments, a trait, a
+/// closure, a hash, what compilers add, and long arguments of templates.
 fn short(function: &str) -> String {
-    if let Some((of, rest)) = implemented(function)
-        && let Some((_, method)) = rest.rsplit_once(">::")
-    {
-        return format!("{of}::{}", short(method));
+    if let Some((of, _, method)) = implemented(function) {
+        return format!("{}::{}", short(of), short(method));
     }
-    let without_hash = match function.rsplit_once("::h") {
-        Some((name, hash)) if hash.len() == 16 => name,
-        _ => function,
-    };
-    let name = path(without_hash).split('(').next();
-    name.filter(|name| !name.is_empty()).unwrap_or(function).to_owned()
+    let (mut whole, mut depth, mut open) = (String::new(), 0, 0);
+    let name = path(function).replace("(anonymous namespace)::", "");
+    for letter in name.chars() {
+        match letter {
+            '(' if depth == 0 && !whole.is_empty() => break,
+            '<' if depth == 0 => open = whole.len(),
+            _ => {}
+        }
+        depth += i32::from(letter == '<') - i32::from(letter == '>');
+        whole.push(letter);
+        if letter == '>' && depth == 0 && whole.len() - open > LONG {
+            whole.replace_range(open.., "<..>");
+        }
+    }
+    let end = ADDED.iter().filter_map(|added| whole.find(added)).min();
+    whole.truncate(end.unwrap_or(whole.len()));
+    match whole.rsplit_once("::h") {
+        Some((name, hash)) if hash.len() == 16 => name.to_owned(),
+        _ => whole,
+    }
 }
+
+/// What compilers add to the name of a part of a function, or of a version of it.
+const ADDED: [&str; 7] =
+    ["::{{closure", "::{closure", ".isra.", ".constprop.", ".part.", ".cold", ".llvm."];
+/// Longer arguments of a template are left out.
+const LONG: usize = 24;
 
 #[cfg(test)]
 mod tests {
@@ -304,6 +334,18 @@ mod tests {
         let rust = "std::sys::sync::mutex::futex::Mutex::lock_contended@app <- \
                     main::h0123456789abcdef@app";
         check(rust, Op::Other, Kind::Mutex, "main (app.c:7)");
+        for (long, name) in [
+            ("Store<std::__cxx11::basic_string<char> >::find(int)", "Store<..>::find"),
+            ("Map<Key, std::vector<int, std::allocator<int> > >::at(int) const", "Map<..>::at"),
+            ("<app::Pool<T>>::run::{closure#0}", "app::Pool<T>::run"),
+            ("<T as app::Job>::run::{{closure}}::h0123456789abcdef", "T::run"),
+            ("app::main::{{closure}}", "app::main"),
+            ("node::(anonymous namespace)::Worker(void*)", "node::Worker"),
+            ("publish.isra.0", "publish"),
+            ("operator()(int)", "operator"),
+        ] {
+            assert_eq!(place(&[frame(long, "")]).0, name);
+        }
     }
 
     /// A library that was stripped names what others call. A lock is known by that, too.

@@ -121,7 +121,11 @@ impl File {
         let near = self.functions[..next].iter().rev().take(8);
         let (.., name) = near.into_iter().find(|(start, size, _)| at - start < *size)?;
         let plain = name.split('@').next().unwrap_or(name);
-        Some(addr2line::demangle_auto(plain.into(), None).into_owned())
+        // A function of C may be named as the demangler writes a type of C++.
+        match plain.starts_with('_') {
+            true => Some(addr2line::demangle_auto(plain.into(), None).into_owned()),
+            false => Some(plain.to_owned()),
+        }
     }
 }
 
