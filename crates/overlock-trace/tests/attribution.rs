@@ -472,7 +472,10 @@ fn sleeps_for_one_lock_are_one_stall() {
     // A: 10, N: from 20 on. Of the late microsecond at the end, half is another thief's.
     assert_eq!(row.holder.of(State::Running), 10_000 + 20_000 + 500);
     assert_eq!(row.holder.total(), row.waited_ns);
-    assert_eq!(row.enders.keys().map(|(thread, _)| *thread).collect::<Vec<_>>(), [u32::from(b'N')]);
+    // It waited for A first, and for longer for N, and N ended the stall.
+    let enders = row.enders.iter().map(|((thread, _), sums)| (*thread, *sums));
+    let (a, n) = (u32::from(b'A'), u32::from(b'N'));
+    assert_eq!(enders.collect::<Vec<_>>(), [(a, (0, 10_000)), (n, (1, 21_000))]);
 }
 
 /// Thieves leave no trace: what the lock's memory said when it was looked at tells how long it was

@@ -52,7 +52,7 @@ impl Analysis {
             let Some(wait) = wait.filter(|_| !is_woken) else { continue };
             wait.is_known_to(at, parts);
             if let Some(how) = release {
-                wait.ender = Some((holder, how.site));
+                wait.released_by((holder, how.site), at);
                 wait.in_crowd |= is_crowd;
                 if how.by_reader {
                     wait.sees_reader(holder, at);

@@ -34,7 +34,8 @@ pub struct WaitStats {
     pub holder: Times,
     /// What holders did that did not run.
     pub links: BTreeMap<Link, u64>,
-    /// Which threads ended the stalls, where, how many of them, and how long these were.
+    /// Which threads ended the stalls, where, how many of them, and for how long others waited for
+    /// each: of the holders that a thread has waited for, the last one ends its stall.
     pub enders: BTreeMap<(u32, Site), (u64, u64)>,
     /// For how long threads still waited after a reader had released the lock, where that reader
     /// took it again before the wait was over: readers passed the waiter.
@@ -72,19 +73,16 @@ impl WaitStats {
     }
 
     /// Adds a stall of a thread.
-    pub(crate) fn stall(&mut self, thread: u32, ns: u64, ender: Option<(u32, Site)>) {
+    pub(crate) fn stall(&mut self, thread: u32, ns: u64) {
         self.waits += 1;
         self.waited_ns += ns;
         self.wait_ns.record(ns);
         if ns > self.longest_ns {
             (self.longest_ns, self.longest_thread) = (ns, thread);
         }
-        if let Some(ender) = ender {
-            self.ended_by(ender, (1, ns));
-        }
     }
 
-    fn ended_by(&mut self, ender: (u32, Site), (waits, ns): (u64, u64)) {
+    pub(crate) fn ended_by(&mut self, ender: (u32, Site), (waits, ns): (u64, u64)) {
         let fits = self.enders.len() < MOST_ENDERS || self.enders.contains_key(&ender);
         let sum = self.enders.entry(if fits { ender } else { (ender.0, Site(0)) }).or_default();
         *sum = (sum.0 + waits, sum.1 + ns);

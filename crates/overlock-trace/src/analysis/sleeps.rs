@@ -55,7 +55,8 @@ impl Analysis {
         }
         let index = self.row(key);
         let row = &mut self.rows[index];
-        row.stall(id, ns, ender);
+        row.stall(id, ns);
+        ender.into_iter().for_each(|ender| row.ended_by(ender, (1, ns)));
         row.handed_on += u64::from(is_handed_on);
         row.for_nothing += u64::from(is_for_nothing);
         let is_together = ended.saturating_sub(row.last_ended) < MOMENT_NS;
@@ -76,7 +77,7 @@ impl Analysis {
         let Some(thread) = self.threads.get_mut(&id) else { return };
         if let Some(wait) = &mut thread.wait {
             wait.is_woken |= wakes == Some(wait.lock);
-            wait.ender = Some(ender);
+            wait.woken_by(ender);
             wait.is_handed_on = is_handed_on;
         }
         // A thread that is woken before it has given up its processor goes on running.
@@ -148,7 +149,12 @@ impl Analysis {
         let lock = wait.lock & !SHARED;
         let index = self.row(Key { process, lock, site: wait.site, reason: None });
         let row = &mut self.rows[index];
-        row.stall(id, at.saturating_sub(wait.began), wait.ender);
+        if let Some(ender) = wait.ender {
+            wait.released_by(ender, at);
+            row.ended_by(ender, (1, 0));
+        }
+        wait.releasers.iter().for_each(|(by, ns)| row.ended_by(*by, (0, *ns)));
+        row.stall(id, at.saturating_sub(wait.began));
         row.handed_on += u64::from(wait.is_handed_on);
         row.take(&wait, at, self.limits.reasons);
         thread_of(self, id, |thread| {

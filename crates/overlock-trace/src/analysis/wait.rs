@@ -2,6 +2,7 @@
 
 use super::report::WaitStats;
 use super::state::{Link, Site, State, Times};
+use std::collections::BTreeMap;
 
 /// How many readers a wait remembers, to know them again.
 const READERS: usize = 4;
@@ -33,6 +34,8 @@ pub(crate) struct Wait {
     /// The rest of its time is between a release and its end.
     pub(crate) is_late: bool,
     pub(crate) ender: Option<(u32, Site)>,
+    /// For how long it was known to wait until each of these threads released the lock.
+    pub(crate) releasers: BTreeMap<(u32, Site), u64>,
     pub(crate) holder: Times,
     pub(crate) links: Vec<(Link, u64)>,
     /// The first readers that have released the lock meanwhile, and when.
@@ -72,6 +75,22 @@ impl Wait {
     pub(crate) fn is_known_to(&mut self, at: u64, parts: Vec<(Link, u64)>) {
         self.from = at.max(self.from);
         parts.into_iter().for_each(|(part, ns)| self.credit(part, ns));
+    }
+
+    /// A thread has released the lock at a place: what was not counted yet, it waited for that.
+    pub(crate) fn released_by(&mut self, ender: (u32, Site), at: u64) {
+        let counted: u64 = self.releasers.values().sum();
+        let rest = at.saturating_sub(self.began + counted);
+        *self.releasers.entry(ender).or_default() += rest;
+        self.ender = Some(ender);
+    }
+
+    /// A thread has woken it at a place, which may be known of that thread's release only now.
+    pub(crate) fn woken_by(&mut self, ender: (u32, Site)) {
+        self.ender = Some(ender);
+        if let Some(ns) = self.releasers.remove(&(ender.0, Site(0))) {
+            *self.releasers.entry(ender).or_default() += ns;
+        }
     }
 
     /// A reader has released the lock. If it did so before in this wait, it has taken the lock past
