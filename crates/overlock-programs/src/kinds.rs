@@ -28,7 +28,8 @@ const KINDS: [Kind; 2] = [
     },
 ];
 
-pub(crate) fn is_go(path: &Path) -> bool {
+/// Returns whether a file is a program of Go, whose threads wait by instructions of their own.
+pub fn is_go(path: &Path) -> bool {
     std::fs::read(path).is_ok_and(|bytes| GO.is_in(&bytes))
 }
 

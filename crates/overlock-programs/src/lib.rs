@@ -27,7 +27,7 @@ pub use elf::{find, refuse};
 pub use finish::{Finished, finish};
 pub use groups::{end_all, kill_all};
 pub use input::Input;
-pub use kinds::seen_in;
+pub use kinds::{is_go, seen_in};
 pub use launch::{Ended, Orphan, orphans, reap_orphans, start};
 pub use library::{Library, Unpacked, preload_list};
 pub use locks::{LIBC, LOCKS, NONE, known};

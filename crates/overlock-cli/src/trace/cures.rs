@@ -117,12 +117,16 @@ pub(super) fn processors(found: &Findings, place: &str) -> String {
     format!("{fewer}, or find out what else runs.")
 }
 
-/// Another lock can be tried where it can be preloaded, and stands for the C library's own.
+/// Another lock can be tried where it can be preloaded, and stands for the C library's own; else by
+/// a change of the program's source.
 pub(super) fn try_compare(found: &Findings) -> &'static str {
     let replaced = [Kind::Mutex, Kind::RwLock, Kind::Writer, Kind::Retake];
     let worst = found.of(Class::Lock).into_iter().next();
-    match found.facts.can_preload && worst.is_some_and(|one| replaced.contains(&one.kind)) {
-        true => "; try: overlock compare -- PROGRAM",
-        false => ".",
+    match worst.filter(|one| replaced.contains(&one.kind)) {
+        Some(one) if !one.is_libcs => {
+            "; try another lock in its source (in Rust: overlock::ThreadMutex, overlock-parking-lot)."
+        }
+        Some(_) if found.facts.can_preload => "; try: overlock compare -- PROGRAM",
+        _ => ".",
     }
 }

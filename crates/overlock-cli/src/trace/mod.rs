@@ -21,7 +21,7 @@ use crate::output::{self, Sink};
 use anyhow::{Context, Result, bail};
 use overlock_programs::{self as launch, Child, Ended, Launch, Process, Unpacked, find};
 use overlock_results::row::Row;
-use overlock_trace::{Files, LIBRARY, Needs, Opened, Session, Start, folded};
+use overlock_trace::{Files, LIBRARY, Needs, Opened, Session, Start, Wanted, folded};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -58,6 +58,9 @@ fn trace(args: &TraceArgs) -> Result<Outcome> {
     let note = |text: &str| output::complain(&format!("overlock: {text}"));
     let mut plan = if args.pid.is_some() { None } else { Some(plan(args)?) };
     let can_preload = || match &plan {
+        Some(plan) if args.source == Wanted::Auto && launch::is_go(&plan.program) => {
+            bail!("threads of Go make their system calls themselves, which no library sees")
+        }
         Some(plan) => launch::refuse(&plan.program),
         None => bail!("a program that runs already can't be given a library"),
     };

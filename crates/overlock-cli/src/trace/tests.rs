@@ -34,6 +34,7 @@ fn found(events: &[(u64, u32, What)]) -> Findings {
             kind: if is_wait { Kind::Mutex } else { Kind::Disk },
             class: if is_wait { Class::Lock } else { Class::Outside },
             what: what.into(),
+            is_libcs: true,
             place: if is_wait { "take (queue.c:12)" } else { "log (log.c:3)" }.into(),
             callers: vec!["push".into(), "serve".into()],
             process: 1,
@@ -226,6 +227,8 @@ fn holders_are_named_and_blamed_for_what_they_did() {
     found.report.time.add(State::Running, 1 << 40);
     let own = advice(&found);
     assert!(own.contains("use no more than that; try: overlock compare"), "{own}");
+    found.rows[0].is_libcs = false;
+    assert!(advice(&found).contains("overlock::ThreadMutex"), "no other can be preloaded");
 }
 
 /// A lock of the kernel is cured by what the call locks: a file, or the memory of the process.

@@ -13,6 +13,8 @@ pub struct Finding {
     pub class: Class,
     /// The kind, in more words where there are any.
     pub what: String,
+    /// Whether the C library itself waits, in front of which another lock can be preloaded.
+    pub is_libcs: bool,
     pub place: String,
     /// The functions that called it, the nearest first.
     pub callers: Vec<String>,
@@ -143,13 +145,17 @@ pub(super) fn rows(report: &Report, names: &mut Names<'_>) -> Vec<Finding> {
             add(&mut sorted, &sums.into_iter().collect::<Vec<_>>());
             sorted
         };
-        let is_like_a_lock =
-            named.kind == Kind::Futex && names.is_like_a_lock(row.key.site, row.key.lock);
+        let is_like_a_lock = match named.kind {
+            Kind::Futex => names.is_like_a_lock(row.key.site, row.key.lock),
+            Kind::PyLock | Kind::Semaphore => row.relays_like_a_lock(),
+            _ => false,
+        };
         let key = (row.key.process, named.clone(), is_like_a_lock);
         let finding = Finding {
             kind: named.kind,
             class: Class::Work,
             what: named.what,
+            is_libcs: named.is_libcs,
             place: named.place,
             callers: named.callers,
             process: row.key.process,

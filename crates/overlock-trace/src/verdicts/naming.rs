@@ -16,6 +16,8 @@ pub(crate) struct Named {
     pub(crate) callers: Vec<String>,
     /// The kind, in more words where there are any.
     pub(crate) what: String,
+    /// Whether the C library itself waits.
+    pub(crate) is_libcs: bool,
 }
 
 /// Returns a place with its callers.
@@ -65,7 +67,8 @@ impl<'a> Names<'a> {
         };
         let what = what.unwrap_or_else(|| kind.name().to_owned());
         let (place, callers) = stacks::place(&stack);
-        let named = Named { kind, place, callers, what };
+        let is_libcs = told.is_some() || stacks::is_inside(&stack);
+        let named = Named { kind, place, callers, what, is_libcs };
         self.known.insert((site, reason), named.clone());
         named
     }
