@@ -9,12 +9,14 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <threads.h>
 #include <time.h>
 
@@ -76,6 +78,7 @@ static struct {
 #define POINTER(name, arguments) int(*name) arguments;
 	FUNCTIONS(POINTER)
 	VERSIONED(POINTER)
+	long (*syscall)(long, long, long, long, long, long, long);
 } next;
 
 static _Atomic bool is_ready;
@@ -98,6 +101,7 @@ static bool prepare(void)
 	FUNCTIONS(FIND)
 #define FIND_VERSION(name, arguments) next.name = (int(*) arguments)dlvsym(RTLD_NEXT, #name, "GLIBC_2.3.2");
 	VERSIONED(FIND_VERSION)
+	next.syscall = (long (*)(long, long, long, long, long, long, long))dlsym(RTLD_NEXT, "syscall");
 	/* Before 2.34, the C library has its threads in a file of their own. */
 	is_libcs = dladdr((void *)next.pthread_rwlock_unlock, &file) != 0 &&
 		   (strstr(file.dli_fname, "libc.so") != NULL || strstr(file.dli_fname, "libpthread") != NULL);
@@ -342,6 +346,39 @@ EXPORT int sched_yield(void)
 	error = next.sched_yield();
 	tell_yielded();
 	return error;
+}
+
+/* Locks that wait by the system call itself: of Rust's standard library, of parking_lot, and C++'s atomics. */
+static SLOW long futex(long number, long at, long op, long value, long until, long other, long more)
+{
+	const volatile void *word = (void *)(at | (op & FUTEX_PRIVATE_FLAG ? 0 : (long)SHARED));
+	struct waited *entry;
+	struct wait wait;
+	long result;
+
+	switch (op & FUTEX_CMD_MASK) {
+	case FUTEX_WAIT:
+	case FUTEX_WAIT_BITSET:
+	case FUTEX_LOCK_PI:
+		wait = tell_waits(FUTEX, word, (void *)((op & FUTEX_CMD_MASK) << 32 | (uint32_t)value), HERE);
+		result = next.syscall(number, at, op, value, until, other, more);
+		tell_leaves(&wait, result == 0);
+		return result;
+	case FUTEX_WAKE:
+	case FUTEX_WAKE_BITSET:
+	case FUTEX_UNLOCK_PI:
+		entry = waited(FUTEX, word);
+		if (entry != NULL)
+			tell_releases(entry, FUTEX, word, value > 1 ? ALL : 1, HERE);
+	}
+	return next.syscall(number, at, op, value, until, other, more);
+}
+
+EXPORT long syscall(long number, long one, long two, long three, long four, long five, long six)
+{
+	READY;
+	return unlikely(number == SYS_futex) ? futex(number, one, two, three, four, five, six)
+					     : next.syscall(number, one, two, three, four, five, six);
 }
 
 /* libc has older functions of these names, of another layout, which programs of 2003 get. */

@@ -25,7 +25,8 @@ enum { NOT_YET, WATCHED, ENDED };
 /* What a thread did. */
 enum what {
 	WAITS = 1, /* begins to wait for `lock`, which `thread` has; of a condition variable, `other` is the mutex, and
-		      `thread` is 1 if this thread has released none since it last waited for the condition */
+		      `thread` is 1 if this thread has released none since it last waited for the condition; of a
+		      futex, `other` is the value that it expects, and the operation in the upper half */
 	GOT,       /* its wait has ended, and it has the lock, which `thread` had released at `other` */
 	TAKES,     /* takes a lock that others wait for; as above */
 	WAKES,     /* releases, or signals, what others wait for; `other` is 1 if that is for all of them */
@@ -36,7 +37,7 @@ enum what {
 };
 
 /* What is waited for: locks first. */
-enum kind { MUTEX = 1, READER, WRITER, SPIN, CONDVAR, SEMAPHORE, BARRIER, JOIN };
+enum kind { MUTEX = 1, READER, WRITER, SPIN, CONDVAR, SEMAPHORE, BARRIER, JOIN, FUTEX };
 
 struct event {
 	uint64_t at; /* CLOCK_MONOTONIC, in nanoseconds */

@@ -409,7 +409,8 @@ struct wait tell_waits(enum kind kind, const volatile void *lock, const volatile
 	struct wait wait = {.lock = lock, .kind = kind};
 	uint16_t site;
 
-	if (!is_told())
+	/* The locks of another preloaded library wait by the system call. */
+	if (!is_told() || (kind == FUTEX && self.wait.began != 0))
 		return wait;
 	site = place(code, frame);
 	wait.is_shared = is_shared(kind, lock);
@@ -423,7 +424,7 @@ struct wait tell_waits(enum kind kind, const volatile void *lock, const volatile
 	tell((struct event){.at = wait.began,
 			    .thread = kind == CONDVAR ? kept_since == lock : wait.holder,
 			    .lock = address(kind, lock),
-			    .other = (uint64_t)other | (other != NULL && is_shared(MUTEX, other) ? SHARED : 0),
+			    .other = (uint64_t)other | (kind == CONDVAR && is_shared(MUTEX, other) ? SHARED : 0),
 			    .what = WAITS,
 			    .kind = (uint8_t)kind,
 			    .site = site});
@@ -501,7 +502,7 @@ void tell_releases(struct waited *entry, enum kind kind, const volatile void *lo
 	if (self.held == lock || at - atomic_load_explicit(&entry->told, memory_order_relaxed) >= period) {
 		self.held = NULL;
 		atomic_store_explicit(&entry->told, at, memory_order_relaxed);
-		tell_wakes(kind, lock, false, code, frame);
+		tell_wakes(kind, lock, period == ALL, code, frame);
 	}
 	if (!self.is_known && begin()) {
 		room(1);
@@ -609,11 +610,11 @@ void tell_start(void)
 		mark = NULL;
 	else
 		*mark = 1;
+	/* Not for long: the command may have ended. */
+	if (atomic_load_explicit(&mapped->is_watched, memory_order_relaxed) == NOT_YET)
+		syscall(SYS_futex, &mapped->is_watched, FUTEX_WAIT, NOT_YET, &(struct timespec){.tv_sec = 1}, NULL, 0);
 	shared = mapped;
 	waiting_anywhere = mapped->waiting;
-	/* Not for long: the command may have ended. */
-	if (atomic_load_explicit(&shared->is_watched, memory_order_relaxed) == NOT_YET)
-		syscall(SYS_futex, &shared->is_watched, FUTEX_WAIT, NOT_YET, &(struct timespec){.tv_sec = 1}, NULL, 0);
 }
 
 void tell_forked(void)

@@ -74,6 +74,8 @@ static inline bool is_shared(enum kind kind, const volatile void *lock)
 	case SEMAPHORE:
 		/* Behind the value and the number of waiters. */
 		return ((const volatile int *)lock)[2] != 0;
+	case FUTEX:
+		return ((uint64_t)lock & SHARED) != 0;
 	default:
 		return false;
 	}
@@ -129,7 +131,11 @@ void tell_leaves(const struct wait *wait, bool has_it);
 /* This thread has taken a lock that others wait for. */
 void tell_takes(struct waited *entry, enum kind kind, const volatile void *lock);
 
-/* This thread is about to release a lock that others wait for. It is told at least once in a period, by stamps. */
+/*
+ * This thread is about to release a lock that others wait for. It is told at least once in a period, by stamps, and
+ * each time if all of them are woken.
+ */
+#define ALL 0
 void tell_releases(struct waited *entry, enum kind kind, const volatile void *lock, uint64_t period, void *code,
 		   void *frame);
 

@@ -4,9 +4,10 @@ use super::Kind;
 use super::word::Op;
 use crate::analysis::Site;
 use crate::analysis::hash::HashMap;
+use crate::sources::platform;
 use crate::sources::records::{Mapping, Stack};
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
-use framehop::{ExplicitModuleSectionInfo, Module, Unwinder as _};
+use framehop::{ExplicitModuleSectionInfo, FrameAddress, Module, Unwinder as _};
 use object::{Object as _, ObjectSection as _, ObjectSegment as _};
 use std::rc::Rc;
 
@@ -82,6 +83,9 @@ const INNERMOST: usize = 6;
 const MOST_SHORT: usize = 2048;
 /// `mov $15, %rax; syscall` of x86-64.
 const RETURNS: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
+/// A function seldom has more bytes of code, or more words on the stack.
+const LONGEST_CODE: u64 = 1 << 16;
+const LARGEST_FRAME: usize = 128;
 /// The site of stacks that are not kept.
 const UNKNOWN: Site = Site(0);
 
@@ -150,25 +154,68 @@ impl Images {
     pub(crate) fn site(&mut self, process: u32, stack: &Stack<'_>, op: Op) -> Site {
         let Some(image) = self.of_process.get(&process).copied() else { return UNKNOWN };
         let mut read = |address: u64| stack.word(address).ok_or(());
-        let registers = UnwindRegsX86_64::new(stack.instruction, stack.pointer, stack.frame);
+        let mut registers = UnwindRegsX86_64::new(stack.instruction, stack.pointer, stack.frame);
         let unwinder = &self.images[image].unwinder;
-        let mut frames =
-            unwinder.iter_frames(stack.instruction, registers, &mut self.cache, &mut read);
+        let mut address = FrameAddress::from_instruction_pointer(stack.instruction);
         let mut addresses = Vec::new();
-        while let Ok(Some(frame)) = frames.next()
-            && addresses.len() < DEEPEST
-        {
-            addresses.push(frame.address());
+        while addresses.len() < DEEPEST {
+            addresses.push(address.address());
+            let mut next = |registers: &mut UnwindRegsX86_64, cache: &mut CacheX86_64| {
+                unwinder.unwind_frame(address, registers, cache, &mut read).ok().flatten()
+            };
+            let mut caller = next(&mut registers, &mut self.cache);
+            // Where it is zero, a stack seems to end.
+            if caller.is_none() && stack.frame == 0 && registers.bp() == 0 {
+                let before = address.address_for_lookup();
+                let Some(found) = self.frame(image, before, registers.sp(), stack) else { break };
+                registers.set_bp(found);
+                caller = next(&mut registers, &mut self.cache);
+            }
+            let Some(caller) = caller.and_then(FrameAddress::from_return_address) else { break };
+            address = caller;
         }
         self.number(Frames { image, addresses, op, kind: None })
     }
 
+    /// Returns where a function keeps the address of its caller's frame, if the register that says
+    /// it is not known: in front of the address behind a call of this function, which starts
+    /// nearer before its instruction than others, or behind a call that names none.
+    fn frame(&self, image: usize, at: u64, from: u64, stack: &Stack<'_>) -> Option<u64> {
+        let of = Frames { image, ..Frames::default() };
+        let call = |frame: u64| {
+            let behind = stack.word(frame.wrapping_add(8))?;
+            let code = self.code_of(&of, behind)?;
+            let end = usize::try_from(code.at - code.start).ok()?;
+            let before = code.text.get(..end)?.last_chunk::<6>()?;
+            let named = |far| behind.wrapping_add_signed(i64::from(i32::from_le_bytes(far)));
+            let start = match *before {
+                [_, 0xe8, far @ ..] => named(far),
+                [0xff, 0x15, far @ ..] => {
+                    let mut word = [0; 8];
+                    let process = self.images[image].process;
+                    platform::read_memory(process, named(far), &mut word);
+                    u64::from_le_bytes(word)
+                }
+                [.., 0xff, 0xd0..=0xd7] | [.., 0xff, 0x50..=0x57, _] => 0,
+                _ => return None,
+            };
+            let is_near = start == 0 || (start..start.saturating_add(LONGEST_CODE)).contains(&at);
+            is_near.then_some((start, std::cmp::Reverse(frame)))
+        };
+        let words = (from..).step_by(8).take(LARGEST_FRAME);
+        words.filter_map(call).max().map(|(_, frame)| frame.0)
+    }
+
     /// Returns the number of a stack at which a thread waits for something of a kind.
     pub(crate) fn site_of(&mut self, site: Site, kind: Kind) -> Site {
-        match self.frames(site).cloned() {
-            Some(frames) => self.number(Frames { kind: Some(kind), ..frames }),
-            None => UNKNOWN,
-        }
+        self.site_with(site, |frames| frames.kind = Some(kind))
+    }
+
+    /// Returns the number of a stack of which more is known.
+    pub(crate) fn site_with(&mut self, site: Site, tell: impl FnOnce(&mut Frames)) -> Site {
+        let Some(mut frames) = self.frames(site).cloned() else { return UNKNOWN };
+        tell(&mut frames);
+        self.number(frames)
     }
 
     fn number(&mut self, mut frames: Frames) -> Site {

@@ -70,17 +70,28 @@ impl Tracer {
         is_mutex: bool,
     ) {
         let (at, thread) = (record.time, record.thread);
-        let is_lock = self.expects(site, lock, value) || is_mutex;
+        let is_lock = self.is_lock((record.process, thread), (lock, value), site, is_mutex);
+        let place = (sample.stack.map_or(0, |stack| stack.instruction), sample.argument);
+        self.calls.insert(thread, Waiting { began: at, place, lock, site, is_lock });
+        self.event(at, thread, What::Wait { lock, site, is_lock });
+    }
+
+    /// Returns whether a word that a thread waits for seems to be a lock.
+    pub(crate) fn is_lock(
+        &mut self,
+        (process, thread): (u32, u32),
+        (lock, value): (u64, u64),
+        site: Site,
+        is_mutex: bool,
+    ) -> bool {
         if is_mutex {
             self.mutexes.insert(thread);
             // A lock that is handed over expects no value, and is never free.
             if value != 0 {
-                self.waits_for_mutex(record.process, lock, thread);
+                self.waits_for_mutex(process, lock, thread);
             }
         }
-        let place = (sample.stack.map_or(0, |stack| stack.instruction), sample.argument);
-        self.calls.insert(thread, Waiting { began: at, place, lock, site, is_lock });
-        self.event(at, thread, What::Wait { lock, site, is_lock });
+        self.expects(site, lock, value) || is_mutex
     }
 
     /// What a wait is for may be told by its word: one that has a thread's number is for its end,

@@ -8,7 +8,7 @@ mod drain;
 mod futexes;
 mod looks;
 mod owner;
-mod platform;
+pub(crate) mod platform;
 pub(crate) mod points;
 mod preload;
 mod quota;

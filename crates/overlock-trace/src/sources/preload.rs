@@ -147,12 +147,16 @@ impl Tracer {
         match event.what {
             memory::WAITS => {
                 self.told.holders.remove(&thread);
-                let is_condition = Kind::numbered(event.kind) == Kind::Condvar;
+                let kind = Kind::numbered(event.kind);
+                let is_condition = kind == Kind::Condvar;
                 if event.thread != 0 && !is_condition {
                     self.told.holders.insert(thread, event.thread);
                 }
-                let site = self.place(process, thread, &event, stack);
-                if is_condition {
+                let mut site = self.place(process, thread, &event, stack);
+                let mut is_lock = false;
+                if kind == Kind::Futex {
+                    (site, is_lock) = self.waits_for_word(process, thread, site, &event);
+                } else if is_condition {
                     let condition = Condition {
                         process,
                         condition: event.lock,
@@ -162,34 +166,44 @@ impl Tracer {
                         woke: None,
                     };
                     self.told.conditions.insert(thread, condition);
-                } else if Kind::numbered(event.kind) == Kind::Mutex {
+                } else if kind == Kind::Mutex {
                     self.mutexes.insert(thread);
                     // Of another library's lock, no holder is told.
                     if event.thread != 0 {
                         self.waits_for_mutex(process, event.lock, thread);
                     }
                 }
-                self.event(at, thread, What::Wait { lock: event.lock, site, is_lock: false });
+                self.event(at, thread, What::Wait { lock: event.lock, site, is_lock });
                 if is_condition {
                     self.event(at, thread, What::Keeps(event.thread != 0));
                 }
                 // No record will tell when it sleeps.
-                if self.told.is_coarse && Kind::numbered(event.kind) != Kind::Spin {
+                if self.told.is_coarse && kind != Kind::Spin {
                     self.event(at, thread, What::Out(State::asleep()));
                 }
             }
             memory::GOT | memory::TAKES => {
+                // A thread that is woken may find that another has the lock.
+                let is_word = Kind::numbered(event.kind) == Kind::Futex;
                 if let Some((released, releaser)) = self.release_before(thread, &event) {
                     let site = self.told.released_at.get(&releaser).copied();
                     let how = Wakes { site: site.unwrap_or(Site(0)), ..Wakes::default() };
                     let wake = What::Wake { lock: event.lock, how };
                     self.event(released, releaser, wake);
+                    if is_word {
+                        let (by, site) = (releaser, site.unwrap_or(Site(0)));
+                        self.event(released, thread, What::Woken { by, site });
+                    }
                     self.event(released, releaser, What::WakeEnd);
                 }
                 self.told.conditions.remove(&thread);
                 self.mutexes.remove(&thread);
-                let takes = What::Takes { lock: event.lock };
-                self.event(at, thread, if event.what == memory::GOT { What::Got } else { takes });
+                let what = match event.what {
+                    memory::GOT if is_word => What::WaitEnd,
+                    memory::GOT => What::Got,
+                    _ => What::Takes { lock: event.lock },
+                };
+                self.event(at, thread, what);
             }
             memory::WAKES => {
                 let by_reader = Kind::numbered(event.kind) == Kind::RwLock;
@@ -218,6 +232,21 @@ impl Tracer {
             }
             _ => {}
         }
+    }
+
+    /// A thread waits for a word of the program's own; returns where, and whether that is a lock.
+    fn waits_for_word(
+        &mut self,
+        process: u32,
+        thread: u32,
+        site: Site,
+        event: &memory::Event,
+    ) -> (Site, bool) {
+        let (value, lock) = (event.other & u64::from(u32::MAX), event.lock);
+        let op = Op::new(event.other >> 32, value);
+        let site = self.images.site_with(site, |frames| frames.op = op);
+        let site = self.site_of_word((process, lock), site, op, value);
+        (site, self.is_lock((process, thread), (lock, value), site, op.is_mutex(value)))
     }
 
     /// Returns when a lock was released that a thread has got, and by which thread. A thread that
@@ -250,6 +279,7 @@ impl Tracer {
             self.told.places.insert(number, site);
         }
         match self.told.places.get(&number).copied() {
+            Some(site) if Kind::numbered(event.kind) == Kind::Futex => site,
             Some(site) => self.images.site_of(site, Kind::numbered(event.kind)),
             None => Site(0),
         }
