@@ -247,9 +247,10 @@ impl State {
         self.waiters.push(waiter);
     }
 
-    /// The states in which a call may leave its thread at first.
+    /// The states in which a call may leave its thread at first. A lock that is handed over is
+    /// `kept` for one that waits for it, or is anybody's.
     #[expect(clippy::too_many_lines, reason = "one arm for each call")]
-    pub(crate) fn begin(mut self, thread: Thread, call: Call) -> Vec<Self> {
+    pub(crate) fn begin(mut self, thread: Thread, call: Call, kept: bool) -> Vec<Self> {
         let yes = |is_so| if is_so { Outcome::Done } else { Outcome::Refused };
         let holds = |lock| Hold { thread, lock, mode: Mode::Write };
         let outcome = match call {
@@ -285,7 +286,8 @@ impl State {
             Call::Bump(lock, mode) => {
                 self.drop_hold(thread, lock, mode);
                 let want = [Want::Read, Want::Upgradable, Want::Write][mode as usize];
-                let mut after = if mode == Mode::Write { self.handed_over() } else { vec![] };
+                let kept = kept && mode == Mode::Write;
+                let mut after = if kept { self.handed_over() } else { vec![] };
                 if after.is_empty() {
                     after.push(self);
                 }

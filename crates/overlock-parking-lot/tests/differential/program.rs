@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use overlock::platform::Costs;
 
 use super::machine::Machine;
 use super::model::{By, Call, End, Hold, Kind, Lock, Mode, Once, Outcome, State, Thread, Want};
@@ -12,6 +14,9 @@ use super::model::{By, Call, End, Hold, Kind, Lock, Mode, Once, Outcome, State, 
 pub(crate) const THREADS: usize = 4;
 /// How many looks at sleepers, 1 ms apart, before a call that should have returned has failed to.
 const PATIENCE: u32 = 1500;
+/// How long a lock that is handed over is kept for a waiter that gets no processor: then any other
+/// may take it.
+pub(crate) const RESERVED: Duration = Duration::from_nanos(Costs::DEFAULT.reserved_ns);
 /// Read locks at once: more than 16 bits count.
 const MANY: usize = 70_000;
 
@@ -193,12 +198,16 @@ impl Run<'_> {
     fn step(&mut self, thread: Thread, call: Call) -> Result<(), String> {
         self.steps.push((thread, call));
         let before = State::closure(self.states.drain().collect());
-        let begun = before.into_iter().flat_map(|state| state.begin(thread, call)).collect();
-        let reached = State::closure(begun);
-        let at_rest = || reached.iter().filter(|state| state.is_at_rest());
-        let outcomes: HashSet<_> = at_rest().map(|state| &state.returned).collect();
+        let reach = |kept| {
+            let begin = |state: &State| state.clone().begin(thread, call, kept);
+            State::closure(before.iter().flat_map(begin).collect())
+        };
+        let mut reached = reach(true);
+        let at_rest = reached.iter().filter(|state| state.is_at_rest());
+        let outcomes: HashSet<_> = at_rest.map(|state| state.returned.clone()).collect();
         self.determined += usize::from(outcomes.len() == 1);
 
+        let since = Instant::now();
         self.busy.push(thread);
         self.machine.start(thread, call);
         let (mut seen, mut patience) = (vec![], PATIENCE);
@@ -214,11 +223,16 @@ impl Run<'_> {
             let is_quiet = is_asleep && new.is_empty() || self.busy.is_empty();
             seen.extend(new);
             seen.sort();
-            if !reached.iter().any(|state| seen.iter().all(|one| state.returned.contains(one))) {
+            let allows = |state: &State| seen.iter().all(|one| state.returned.contains(one));
+            if !reached.iter().any(allows) && since.elapsed() >= RESERVED {
+                reached = reach(false);
+            }
+            if !reached.iter().any(allows) {
                 return fails(&seen, "wrong");
             }
             if is_quiet {
-                self.states = at_rest().filter(|state| state.returned == seen).cloned().collect();
+                let so = |state: &&State| state.is_at_rest() && state.returned == seen;
+                self.states = reached.iter().filter(so).cloned().collect();
                 if !self.states.is_empty() {
                     break;
                 }

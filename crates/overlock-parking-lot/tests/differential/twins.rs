@@ -8,7 +8,7 @@ use crate::driver::{Subject, Threads};
 use crate::family::Locks;
 use crate::machine::Machine;
 use crate::model::{By, Call, End, Lock, Mode, Outcome, Thread, Want};
-use crate::program::{Cast, THREADS, run};
+use crate::program::{Cast, RESERVED, THREADS, run};
 use crate::{GIVES, MUTEX, ONCE, RW, STEPS, be_quiet_about_results};
 
 /// What is wrong.
@@ -35,6 +35,8 @@ enum Fault {
     ForgetsPanics,
     /// A holder that is to let others go first keeps the lock.
     HandsNothingOver,
+    /// The same, but no fault: the lock was reserved in vain meanwhile.
+    HandsOverInVain,
 }
 
 /// The real locks, but for one fault.
@@ -73,6 +75,10 @@ impl Subject for Twin {
         let noted = |lock, mode| self.has_note(|&(_, of, how)| (of, how) == (lock, mode));
         let outcome = match (self.fault, call) {
             (HandsNothingOver, Call::Bump(_, Mode::Write)) => Outcome::Done,
+            (HandsOverInVain, Call::Bump(_, Mode::Write)) => {
+                thread::sleep(RESERVED);
+                Outcome::Done
+            }
             (ReadersRefused, Call::Acquire(lock, Want::Read, By::Try))
                 if noted(lock, Mode::Upgradable) =>
             {
@@ -126,13 +132,14 @@ impl Subject for Twin {
     }
 }
 
+fn new(cast: &Cast, fault: Fault) -> Box<dyn Machine> {
+    let twin = Twin { locks: Locks::new(cast.kinds), fault, notes: Mutex::default() };
+    Box::new(Threads::new(twin, THREADS + 1))
+}
+
 fn is_found(cast: &Cast, fault: Fault) -> bool {
     be_quiet_about_results();
-    let new = || {
-        let twin = Twin { locks: Locks::new(cast.kinds), fault, notes: Mutex::default() };
-        Box::new(Threads::new(twin, THREADS + 1)) as Box<dyn Machine>
-    };
-    (0..200).any(|seed| run(cast, &mut *new(), Err((seed, STEPS))).is_err())
+    (0..200).any(|seed| run(cast, &mut *new(cast, fault), Err((seed, STEPS))).is_err())
 }
 
 #[test]
@@ -158,4 +165,12 @@ fn broken_locks_are_found() {
     for (cast, fault) in found {
         assert!(is_found(&cast, fault), "{fault:?} in {}", cast.name);
     }
+}
+
+#[test]
+fn a_lock_that_is_reserved_in_vain_is_anybodys() {
+    let take = Call::Acquire(0, Want::Write, By::Ever);
+    let steps = [(0, take), (1, take), (0, Call::Bump(0, Mode::Write))];
+    let passes = run(&MUTEX, &mut *new(&MUTEX, Fault::HandsOverInVain), Ok(&steps));
+    assert!(passes.is_ok(), "{}", passes.unwrap_err());
 }
