@@ -27,6 +27,22 @@ pub(super) mod futex;
 pub mod maps;
 mod registry;
 pub mod report;
+#[cfg(all(
+    target_arch = "x86_64",
+    target_pointer_width = "64",
+    target_os = "linux",
+    target_env = "gnu",
+    not(any(miri, overlock_portable))
+))]
+mod rseq;
+#[cfg(not(all(
+    target_arch = "x86_64",
+    target_pointer_width = "64",
+    target_os = "linux",
+    target_env = "gnu",
+    not(any(miri, overlock_portable))
+)))]
+#[path = "threads/portable.rs"]
 mod rseq;
 pub mod syscall;
 mod vdso;
