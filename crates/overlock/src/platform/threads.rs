@@ -12,6 +12,25 @@
 //! | P10 | [`Threads::set_waiting`] switches waiting off. |
 //! | P11 | Restartable sequences, cut off by `membarrier`, where the system has both ([`rseq`]). |
 //! | P13 | The number of forks behind the process, counted by a fork handler ([`registry`]). |
+//!
+//! # Whether threads wait (P10)
+//!
+//! Waiting is on until it is switched off; it can't be switched off once a thread may halt, because
+//! a release would then forget to kick that thread.
+//!
+//! ```text
+//!   ON -- set(false) --> OFF
+//!    |
+//!    | fix: the first thread takes a number, or is about to halt
+//!    v
+//!   FIXED (on)
+//! ```
+//!
+//! Where a waiter leaves its number behind, it takes that number first and asks afterwards. A
+//! waiter that halts on the lock's own word ([`park`](crate::park)) needs no number, so halting
+//! fixes the answer, too, and where waiting has been switched off it returns at once. So a thread
+//! that has halted has fixed the answer, and a CPU that finds waiting off knows that no thread ever
+//! halts. All accesses are to one word, so `Relaxed` suffices.
 
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed};
 
@@ -19,7 +38,6 @@ use super::{Costs, Platform};
 use crate::slot::{Cpu, Slot};
 use crate::waiters::bucket::Bucket;
 pub(super) use rseq::Sequences;
-use waiting::WAITING;
 
 pub mod clock;
 pub(super) mod errno;
@@ -46,7 +64,36 @@ mod rseq;
 mod rseq;
 pub mod syscall;
 mod vdso;
-mod waiting;
+
+/// The answer to P10.
+struct Waiting(AtomicU8);
+
+const ON: u8 = 0;
+const OFF: u8 = 1;
+const FIXED: u8 = 2;
+
+/// The answer for this process.
+static WAITING: Waiting = Waiting(AtomicU8::new(ON));
+
+impl Waiting {
+    /// Fixes the answer if waiting is on: a thread may halt from here on. Returns whether threads
+    /// wait.
+    fn fix(&self) -> bool {
+        // The load keeps halts, of which there are many, from writing a word that all CPUs read.
+        match self.0.load(Relaxed) {
+            ON => self.0.compare_exchange(ON, FIXED, Relaxed, Relaxed) != Err(OFF),
+            state => state == FIXED,
+        }
+    }
+
+    /// Switches waiting off if `on` is false. Returns whether `on` is in effect from here on.
+    fn set(&self, on: bool) -> bool {
+        if on {
+            return self.0.load(Relaxed) != OFF;
+        }
+        matches!(self.0.compare_exchange(ON, OFF, Relaxed, Relaxed), Ok(_) | Err(OFF))
+    }
+}
 
 /// OS threads that may lose their processor at any instruction; they halt in a futex.
 ///
@@ -96,7 +143,7 @@ unsafe impl Platform for Threads {
     fn costs() -> Costs {
         let halts =
             registry::numbered().is_some_and(|cpu| registry::halts_at_once(cpu).load(Relaxed));
-        Costs::DEFAULT.with_spins(!halts)
+        Costs { spins: !halts, ..Costs::DEFAULT }
     }
 
     fn without_spinning(take: impl FnOnce()) {
@@ -117,7 +164,7 @@ unsafe impl Platform for Threads {
 
     #[inline(always)]
     fn waits() -> bool {
-        WAITING.get()
+        WAITING.0.load(Relaxed) != OFF
     }
 
     fn nap(ns: u64) {
@@ -125,7 +172,9 @@ unsafe impl Platform for Threads {
     }
 
     fn cpu() -> Option<Cpu> {
-        registry::current()
+        registry::current().inspect(|_| {
+            WAITING.fix();
+        })
     }
 
     fn slot(cpu: Cpu) -> &'static Slot<AtomicU32> {
@@ -174,5 +223,25 @@ unsafe impl Platform for Threads {
     #[inline]
     fn now_ns() -> u64 {
         clock::now_ns()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_is_off_for_good() {
+        let waiting = Waiting(AtomicU8::new(ON));
+        assert!(waiting.set(true));
+        assert!(waiting.set(false) && waiting.set(false));
+        assert!(!waiting.fix() && !waiting.set(true));
+    }
+
+    #[test]
+    fn waiting_stays_on_once_a_thread_may_halt() {
+        let waiting = Waiting(AtomicU8::new(ON));
+        assert!(waiting.fix() && waiting.fix());
+        assert!(!waiting.set(false) && waiting.set(true));
     }
 }

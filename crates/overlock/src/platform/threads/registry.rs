@@ -24,7 +24,6 @@ use core::sync::atomic::{
 };
 
 use super::maps;
-use super::waiting::WAITING;
 use crate::slot::{Cpu, MAX_CPUS, Slot};
 use crate::waiters::bucket::Bucket;
 
@@ -90,7 +89,6 @@ fn take(key: libc::pthread_key_t) -> Option<Cpu> {
         give_back(cpu);
         return None;
     }
-    WAITING.fix();
     // ORDERING: Release; a child that has a trace of this number has this, too.
     // The compiler must not see that there is only one value, or it calls that directly.
     MEND.store(core::hint::black_box(mend as *mut ()), Release);
