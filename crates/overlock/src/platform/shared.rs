@@ -72,6 +72,6 @@ unsafe impl Platform for Shared {
     }
 
     fn now_ns() -> u64 {
-        clock::now_ns()
+        clock::now_on(libc::CLOCK_MONOTONIC)
     }
 }

@@ -222,7 +222,7 @@ unsafe impl Platform for Threads {
 
     #[inline]
     fn now_ns() -> u64 {
-        clock::now_ns()
+        clock::now_on(libc::CLOCK_MONOTONIC)
     }
 }
 

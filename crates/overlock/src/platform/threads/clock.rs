@@ -15,16 +15,20 @@ use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 use super::syscall::syscall;
 use super::vdso;
 
-/// `CLOCK_MONOTONIC` in nanoseconds.
-pub(crate) fn now_ns() -> u64 {
-    now_on(libc::CLOCK_MONOTONIC)
-}
-
 /// The time on a clock that always exists, in nanoseconds since its epoch.
 pub fn now_on(clock: libc::clockid_t) -> u64 {
     let mut now = Time { s: 0, ns: 0 };
-    // SAFETY: `now` is writable.
-    unsafe { reader()(clock, &raw mut now) };
+    // The code behind the address was there before any of ours ran.
+    let found = FOUND.load(Relaxed);
+    if found.is_null() {
+        // SAFETY: `now` is writable.
+        unsafe { by_system_call(clock, &raw mut now) };
+    } else {
+        // SAFETY: `find` stored it, the kernel's function, which has this signature.
+        let read = unsafe { core::mem::transmute::<*mut (), Reader>(found) };
+        // SAFETY: `now` is writable.
+        unsafe { read(clock, &raw mut now) };
+    }
     now.s as u64 * 1_000_000_000 + now.ns as u64
 }
 
@@ -61,28 +65,25 @@ pub fn in_ns(time: &libc::timespec) -> i64 {
 /// A function like `clock_gettime`, but that does not touch `errno`.
 type Reader = unsafe extern "C" fn(libc::clockid_t, *mut Time) -> c_int;
 
-/// Returns the kernel's function, which the first caller looks up.
-fn reader() -> Reader {
-    static KNOWN: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
-    // Relaxed: the code behind the address was there before any of ours ran.
-    let known = KNOWN.load(Relaxed);
-    if !known.is_null() {
-        // SAFETY: stored below.
-        return unsafe { core::mem::transmute::<*mut (), Reader>(known) };
+/// The kernel's function; null before [`find`] has run, and where there is none.
+static FOUND: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Finds the function when the program, or the shared library that contains this code, is loaded.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = find;
+
+extern "C" fn find() {
+    // Miri has no auxiliary vector.
+    if cfg!(miri) {
+        return;
     }
-    #[cfg(miri)]
-    let image = core::ptr::null();
     // SAFETY: the auxiliary vector of a process is the kernel's.
-    #[cfg(not(miri))]
     let image = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } as *const u8;
     // SAFETY: the vector names the vDSO, or nothing.
-    let found = unsafe { vdso::function(image, NAME) };
-    // SAFETY: the kernel's function of that name has this signature.
-    let reader = found.map_or(by_system_call as Reader, |found| unsafe {
-        core::mem::transmute::<*const (), Reader>(found)
-    });
-    KNOWN.store(reader as *mut (), Relaxed);
-    reader
+    if let Some(found) = unsafe { vdso::function(image, NAME) } {
+        FOUND.store(found.cast_mut(), Relaxed);
+    }
 }
 
 /// Whether the kernel's first call has times of 64 bits.
@@ -100,7 +101,7 @@ const NAME: &[u8] = if cfg!(target_arch = "aarch64") {
 /// The number of `clock_gettime64`, the same on all 32-bit machines (Linux 5.1).
 const CLOCK_GETTIME64: libc::c_long = 403;
 
-/// For processes without a vDSO, such as those under valgrind.
+/// For processes without a vDSO, such as those under valgrind, and before [`find`].
 unsafe extern "C" fn by_system_call(clock: libc::clockid_t, now: *mut Time) -> c_int {
     let call = |number, now: usize| {
         // SAFETY: what the caller of this closure passes is writable.
@@ -125,16 +126,14 @@ mod tests {
 
     #[test]
     fn the_kernels_function_and_the_system_call_agree_with_libc() {
-        // SAFETY: as in `reader`.
-        let image = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } as *const u8;
-        // SAFETY: as in `reader`.
-        let found = unsafe { vdso::function(image, NAME) };
-        assert_eq!(found.is_some(), !image.is_null(), "the vDSO has no {NAME:?}");
+        // SAFETY: as in `find`.
+        let has_vdso = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } != 0;
+        assert_eq!(!FOUND.load(Relaxed).is_null(), has_vdso, "the vDSO has no {NAME:?}");
         for clock in [libc::CLOCK_MONOTONIC, libc::CLOCK_REALTIME] {
-            let by = |reader: Reader| {
+            let by_system_call = || {
                 let mut now = Time { s: 0, ns: 0 };
                 // SAFETY: `now` is writable.
-                assert_eq!(unsafe { reader(clock, &raw mut now) }, 0);
+                assert_eq!(unsafe { by_system_call(clock, &raw mut now) }, 0);
                 now.s * 1_000_000_000 + now.ns
             };
             let libcs = || {
@@ -144,9 +143,8 @@ mod tests {
                 assert_eq!(unsafe { libc::clock_gettime(clock, &raw mut now) }, 0);
                 in_ns(&now)
             };
-            let times = [libcs(), by(reader()), by(by_system_call), libcs()];
-            assert!(times.is_sorted(), "{times:?}");
-            assert!(now_on(clock) > 0);
+            let times = [libcs(), now_on(clock).cast_signed(), by_system_call(), libcs()];
+            assert!(times.is_sorted() && times[1] > 0, "{times:?}");
         }
     }
 
@@ -179,10 +177,10 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_not_found() {
-        // SAFETY: as in `reader`.
+        // SAFETY: as in `find`.
         let image = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } as *const u8;
         for name in [&b"__vdso_clock_gettim"[..], b"__vdso_clock_gettimes", b""] {
-            // SAFETY: as in `reader`.
+            // SAFETY: as in `find`.
             assert_eq!(unsafe { vdso::function(image, name) }, None);
         }
         // SAFETY: null is no image.

@@ -9,21 +9,13 @@ use core::sync::atomic::AtomicU32;
 use super::syscall::syscall;
 
 /// Which threads can meet at the address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
+#[repr(i32)]
 pub(crate) enum Scope {
     /// Threads of this process only.
-    Private,
+    Private = libc::FUTEX_PRIVATE_FLAG,
     /// Every process that maps the memory.
-    Shared,
-}
-
-impl Scope {
-    const fn flag(self) -> i32 {
-        match self {
-            Self::Private => libc::FUTEX_PRIVATE_FLAG,
-            Self::Shared => 0,
-        }
-    }
+    Shared = 0,
 }
 
 /// A time as these calls take it: on a 32-bit machine in 32 bits, whatever libc's `time_t` is.
@@ -57,7 +49,7 @@ pub(crate) fn wait_as(
 ) {
     let until = deadline_ns.map(Time::of);
     let until = until.as_ref().map_or(ptr::null(), ptr::from_ref);
-    let operation = libc::FUTEX_WAIT_BITSET | scope.flag();
+    let operation = libc::FUTEX_WAIT_BITSET | scope as i32;
     // SAFETY: `word` is a live, aligned 32-bit word, which the kernel only reads; `until` is null
     // or points to a timespec that outlives the call. FUTEX_WAIT_BITSET takes an absolute time on
     // CLOCK_MONOTONIC.
@@ -79,7 +71,7 @@ pub(crate) fn wait_as(
 /// Wakes up to `most` threads of those classes that sleep at this address, and returns whether one
 /// did. Only the address is used: the memory may be gone.
 pub(crate) fn wake_of(word: *const AtomicU32, most: i32, classes: u32, scope: Scope) -> bool {
-    let operation = libc::FUTEX_WAKE_BITSET | scope.flag();
+    let operation = libc::FUTEX_WAKE_BITSET | scope as i32;
     let word = word.expose_provenance();
     let args = [word, operation as usize, most as usize, 0, 0, classes as usize];
     // SAFETY: FUTEX_WAKE_BITSET does not access the word; a bad address is reported as EFAULT.
