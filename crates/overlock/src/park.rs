@@ -27,21 +27,17 @@ use crate::slot::NodeState;
 use crate::waiters::{self, Key, NAP_NS};
 
 /// One of several classes of waiters for one word, which are kicked apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Class(u8);
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Class(u32);
 
 impl Class {
     /// The class of the waiters of a word that has only one.
-    const ONLY: Self = Self(0);
+    pub(crate) const ONLY: Self = Self(u32::MAX);
 
     /// Class number `index`, of at most four.
     pub(crate) const fn new(index: u8) -> Self {
         assert!(index < 4, "there are four classes");
         Self(1 << index)
-    }
-
-    const fn bits(self) -> u32 {
-        self.0 as u32
     }
 
     /// The key of such waiters for a word of four bytes: for each class, that of another byte.
@@ -55,32 +51,19 @@ fn halted(key: Key) -> NodeState {
     NodeState::parked(key.second_tag())
 }
 
-/// Halts once for `word`, unless `mark` returns `None`, which means that there is nothing to wait
-/// for. Otherwise `mark` has made the halt visible and returns the new value of the word. Returns
-/// whether the CPU halted; it may have woken up spuriously.
+/// Halts once for `word`, as one of a class of waiters, unless `mark` returns `None`, which means
+/// that there is nothing to wait for. Otherwise `mark` has made the halt visible and returns the
+/// new value of the word. Returns whether the CPU halted; it may have woken up spuriously.
 pub(crate) fn park<P: Platform>(
-    word: &P::Word,
-    deadline_ns: Option<u64>,
-    mark: impl FnOnce() -> Option<u32>,
-) -> bool {
-    park_as::<P>(word, Class::ONLY, deadline_ns, mark)
-}
-
-/// [`park`], as one of a class of waiters.
-pub(crate) fn park_as<P: Platform>(
     word: &P::Word,
     class: Class,
     deadline_ns: Option<u64>,
     mark: impl FnOnce() -> Option<u32>,
 ) -> bool {
     if P::KICKS_BY_ADDRESS {
-        let marked = mark();
-        match marked {
-            Some(expected) if class == Class::ONLY => P::wait(word, expected, deadline_ns),
-            Some(expected) => P::wait_as(word, expected, deadline_ns, class.bits()),
-            None => {}
-        }
-        return marked.is_some();
+        let Some(expected) = mark() else { return false };
+        P::wait_as(word, expected, deadline_ns, class.0);
+        return true;
     }
     let key = class.key(&raw const *word);
     let entered = Entered::<P>::new();
@@ -100,36 +83,21 @@ pub(crate) fn park_as<P: Platform>(
     halts
 }
 
-/// Kicks one CPU that halted for `word`. Only the address is used: the word's memory may be gone.
-/// Returns whether there was one, which then looks at the word before it halts again; false where
-/// that is unknown.
-pub(crate) fn unpark_one<P: Platform>(word: *const P::Word) -> bool {
+/// Kicks one CPU of a class that halted for `word`. Only the address is used: the word's memory may
+/// be gone. Returns whether there was one, which then looks at the word before it halts again;
+/// false where that is unknown.
+pub(crate) fn unpark_one<P: Platform>(word: *const P::Word, class: Class) -> bool {
     if P::KICKS_BY_ADDRESS {
-        return P::kick_any(word);
-    }
-    unpark_one_as::<P>(word, Class::ONLY)
-}
-
-/// [`unpark_one`] of a class.
-pub(crate) fn unpark_one_as<P: Platform>(word: *const P::Word, class: Class) -> bool {
-    if P::KICKS_BY_ADDRESS {
-        return P::kick_any_of(word, class.bits());
+        return P::kick_any_of(word, class.0);
     }
     kick_halted::<P>(word, class).next().is_some()
 }
 
-/// Kicks all CPUs that halted for `word`, and returns whether there was one, as [`unpark_one`].
-pub(crate) fn unpark_all<P: Platform>(word: *const P::Word) -> bool {
+/// Kicks all CPUs of a class that halted for `word`, and returns whether there was one, as
+/// [`unpark_one`].
+pub(crate) fn unpark_all<P: Platform>(word: *const P::Word, class: Class) -> bool {
     if P::KICKS_BY_ADDRESS {
-        return P::kick_every(word);
-    }
-    unpark_all_as::<P>(word, Class::ONLY)
-}
-
-/// [`unpark_all`] of a class.
-pub(crate) fn unpark_all_as<P: Platform>(word: *const P::Word, class: Class) -> bool {
-    if P::KICKS_BY_ADDRESS {
-        return P::kick_every_of(word, class.bits());
+        return P::kick_every_of(word, class.0);
     }
     kick_halted::<P>(word, class).count() > 0
 }
@@ -177,7 +145,7 @@ mod tests {
         assert!(waiters::insert::<Alone>(key(1), ours.id()));
         other.node().state.store(halted(key(stranger)), Relaxed);
         ours.node().state.store(halted(key(1)), Relaxed);
-        unpark_one::<Alone>(word(1));
+        unpark_one::<Alone>(word(1), Class::ONLY);
         assert_eq!(ours.node().state.load(Relaxed), NodeState::UNPARKED);
         assert_eq!(other.node().state.load(Relaxed), halted(key(stranger)));
     }

@@ -233,7 +233,7 @@ impl<T: Value, P: Platform> Refresh<T, P> {
                     let mark = self.word.compare_exchange(now, now | WAITERS, Release, Relaxed);
                     mark.is_ok().then_some(now | WAITERS)
                 };
-                park::park::<P>(&self.word, None, mark);
+                park::park::<P>(&self.word, park::Class::ONLY, None, mark);
             }
         }
     }
@@ -265,7 +265,7 @@ impl<T: Value, P: Platform> Refreshing<'_, T, P> {
         // ORDERING: Release, O1.
         if self.shared.word.swap(word, Release) & WAITERS != 0 {
             // The O7 fence is in `unpark_all`.
-            park::unpark_all::<P>(&raw const self.shared.word);
+            park::unpark_all::<P>(&raw const self.shared.word, park::Class::ONLY);
         }
     }
 }

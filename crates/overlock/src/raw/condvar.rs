@@ -290,7 +290,7 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
             gate.compare_exchange(from, halted, Release, Relaxed).is_ok()
         };
         // An RMW also if another waiter has set the mark.
-        park::park::<P>(gate, deadline_ns, || {
+        park::park::<P>(gate, park::Class::ONLY, deadline_ns, || {
             (mark(seen.awake().bits()) || mark(halted)).then_some(halted)
         });
     }
@@ -346,7 +346,7 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
             // ORDERING: Release, with the Acquires here and in `with_list`: all is cleared.
             self.generation.store(now, Release);
             for gate in &self.gates {
-                park::unpark_all::<P>(gate);
+                park::unpark_all::<P>(gate, park::Class::ONLY);
             }
         }
         // ORDERING: Acquire, with the Release above.
@@ -399,9 +399,9 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
         if let Some((gate, all, true)) = granted {
             C::count(Event::PvKickUnlock);
             if all {
-                park::unpark_all::<P>(gate)
+                park::unpark_all::<P>(gate, park::Class::ONLY)
             } else {
-                park::unpark_one::<P>(gate)
+                park::unpark_one::<P>(gate, park::Class::ONLY)
             };
         }
         granted.is_some()
@@ -422,7 +422,7 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
         // The condition variable may be gone from here on (V3).
         for (gate, _) in gates.into_iter().zip(halts).filter(|(_, halts)| *halts) {
             C::count(Event::PvKickUnlock);
-            park::unpark_all::<P>(gate);
+            park::unpark_all::<P>(gate, park::Class::ONLY);
         }
         count
     }

@@ -401,7 +401,7 @@ impl<P: Platform, C: Class> RawRwLock<P, C> {
         for want in [Want::Upgrade, Want::Write, Want::Upgradable, Want::Read] {
             if kicks.include(want) {
                 let all = matches!(want, Want::Upgrade | Want::Read);
-                let unpark = if all { park::unpark_all_as::<P> } else { park::unpark_one_as::<P> };
+                let unpark = if all { park::unpark_all::<P> } else { park::unpark_one::<P> };
                 has_kicked |= unpark(word, want.class());
             }
         }

@@ -144,7 +144,7 @@ impl<P: Platform, C: Class> TestAndSet<P, C> {
         let mut event = Event::PvWaitNode;
         loop {
             let mark = || (!self.take_or_mark()).then_some(FlagWord::AWAITED.bits());
-            if !park::park::<P>(&self.word, deadline_ns, mark) {
+            if !park::park::<P>(&self.word, park::Class::ONLY, deadline_ns, mark) {
                 return true;
             }
             C::count(event);
@@ -168,7 +168,7 @@ impl<P: Platform, C: Class> TestAndSet<P, C> {
     pub(crate) fn kick(lock: *const Self) {
         C::count(Event::PvKickUnlock);
         // The word is the only field with a size.
-        park::unpark_one::<P>(lock.cast());
+        park::unpark_one::<P>(lock.cast(), park::Class::ONLY);
     }
 }
 

@@ -112,7 +112,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 marked = self.take_or_mark(*has_parked, is_unsure, LockWord::parked);
                 if let Marked::Halts(word) = marked { Some(word.bits()) } else { None }
             };
-            let halted = park::park::<P>(&self.word, until_ns, mark);
+            let halted = park::park::<P>(&self.word, park::Class::ONLY, until_ns, mark);
             if matches!(marked, Marked::Took) {
                 return Outside::Took;
             }
@@ -232,7 +232,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     #[inline(never)]
     pub(super) fn wake_parked(word: *const P::Word) {
         C::count(Event::PvKickUnlock);
-        park::unpark_one::<P>(word);
+        park::unpark_one::<P>(word, park::Class::ONLY);
     }
 
     /// Waits for the lock without a node (F7), outside the queue: spins, and naps in between.

@@ -78,7 +78,8 @@ unsafe impl<P: Platform, O: Order, C: Class> RawFairLock for QueueLock<P, O, C> 
         // gone (F4): only one that is awake takes a lock that is handed over. If it halts again
         // meanwhile, it sets `PARKED`, and the release wakes one that has.
         let hands_over = update(&self.word, Relaxed, LockWord::handed_over).is_ok();
-        let is_in_vain = hands_over && !park::unpark_one::<P>(ptr::from_ref(&self.word));
+        let is_in_vain =
+            hands_over && !park::unpark_one::<P>(&raw const self.word, park::Class::ONLY);
         // SAFETY: the caller holds the lock.
         unsafe { self.release(!is_in_vain) };
     }

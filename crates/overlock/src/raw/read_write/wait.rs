@@ -124,7 +124,7 @@ impl<P: Platform, C: Class> RawRwLock<P, C> {
         C::count(if writes { Event::PvWaitHead } else { Event::PvWaitNode });
         wait.leave_trace(self);
         let class = if is_first { Want::Upgrade } else { want }.class();
-        let has_halted = park::park_as::<P>(&self.word, class, wait.looks_at_ns(), mark);
+        let has_halted = park::park::<P>(&self.word, class, wait.looks_at_ns(), mark);
         // Where waiters are found in a table, one may be kicked before it halts.
         wait.has_halted(has_halted || !P::KICKS_BY_ADDRESS);
         wait.comes_back();
