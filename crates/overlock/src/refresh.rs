@@ -221,13 +221,13 @@ impl<T: Value, P: Platform> Refresh<T, P> {
     fn wait_for_end(&self, seen: u32) -> bool {
         let number = refreshes(seen);
         let under_way = |word: u32| word & BUSY != 0 && refreshes(word) == number;
-        let mut spin = Spin::new(SPIN_NS);
+        let mut spin = Spin::new(P::costs(), SPIN_NS);
         loop {
             let now = self.word.load(Relaxed);
             if !under_way(now) {
                 return refreshes(now) != number;
             }
-            if !spin.pause::<P>() {
+            if !spin.goes_on::<P>() {
                 // ORDERING: Release, O6. (n,w,1) -> (n,1,1)
                 let mark = || {
                     let mark = self.word.compare_exchange(now, now | WAITERS, Release, Relaxed);

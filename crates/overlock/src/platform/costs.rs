@@ -1,11 +1,5 @@
 //! What a world costs: the figures from which spin budgets are computed.
 
-/// How long a waiter spins that may then halt, in wake-up latencies: what its halt would cost, and
-/// the kick that ends it. Any value is correct.
-const SPIN_WAKES: u64 = 2;
-/// For how many wake-up latencies a queue head can be passed, its *tenure*: a hand-over costs one
-/// or two of them, so hand-overs cost a fifth of the time at most. Any value is correct.
-const TENURE_WAKES: u64 = 10;
 /// What waiting costs in a world, as a value beside the [`Platform`](super::Platform) that says
 /// what the world is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,21 +37,6 @@ impl Costs {
         reserved_ns: 4_000_000,
         outside_wakes: 1_000,
     };
-
-    /// How long a waiter spins before it halts, in nanoseconds.
-    pub(crate) const fn spin_ns(self) -> u64 {
-        if self.spins { self.wake_ns.saturating_mul(SPIN_WAKES) } else { 0 }
-    }
-
-    /// How long a queue head can be passed, in nanoseconds.
-    pub(crate) const fn tenure_ns(self) -> u64 {
-        self.wake_ns.saturating_mul(TENURE_WAKES)
-    }
-
-    /// How long a waiter of an unfair lock waits outside the queue, in nanoseconds.
-    pub(crate) const fn outside_ns(self) -> u64 {
-        self.wake_ns.saturating_mul(self.outside_wakes as u64)
-    }
 
     /// The same costs, but waiters wait for so many wake-up latencies outside the queue.
     #[must_use]

@@ -266,9 +266,10 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
         }
         let pace = Pace::new(self.pace.load(Relaxed));
         let next = pace.skipped().unwrap_or_else(|| {
-            let mut spin = Spin::new(P::costs().spin_ns());
+            let costs = P::costs();
+            let mut spin = Spin::new(costs, costs.spin_ns());
             while !self.has_changed(group, seen) {
-                if !spin.pause::<P>() {
+                if !spin.goes_on::<P>() {
                     return pace.after(false);
                 }
             }

@@ -12,7 +12,7 @@
 //! | stealing disabled | the queue head has set `NO_STEALING`, or was passed so often that the count is full | waits until the head has had the lock, or joins the queue |
 //!
 //! State, transitions, invariants and orderings are those of [`queue`](super::queue); how long each
-//! step lasts is in `queue/pace.rs`, and what each mechanism brings in `docs/hybrid.md`.
+//! step lasts is in `spin.rs`, and what each mechanism brings in `docs/hybrid.md`.
 //!
 //! # The bypass bound
 //!

@@ -6,7 +6,7 @@
 //! is its head;
 //! `head.rs`, taking the lock as the queue head. Beside them, `enqueue.rs` joins the queue,
 //! `hand_off.rs` leaves it and promotes the next waiter, and `kick.rs` wakes a head that has
-//! halted. `pace.rs` decides how long each step lasts; the protocol does not depend on it.
+//! halted. `spin.rs` decides how long each step lasts; the protocol does not depend on it.
 //!
 //! # State
 //!
@@ -163,7 +163,6 @@ mod head;
 mod kick;
 mod newcomer;
 pub(crate) mod order;
-mod pace;
 mod release;
 mod wait;
 

@@ -97,20 +97,18 @@ impl<P: Platform, C: Class> TestAndSet<P, C> {
     #[inline(never)]
     pub(crate) fn lock_slow(&self, deadline_ns: Option<u64>) -> bool {
         C::count(Event::LockSlowpath);
-        let mut spin = Spin::new(SPIN_NS);
-        let mut backoff = 1;
+        let mut spin = Spin::new(P::costs(), SPIN_NS).with_most_pauses(BACKOFF_MAX);
         loop {
             if self.try_take() {
                 return true;
             }
-            if !spin.pause_times::<P>(backoff) {
+            if !spin.goes_on::<P>() {
                 break;
             }
             if !P::waits() && deadline_ns.is_some_and(|at| P::now_ns() >= at) {
                 C::count(Event::LockTimeout);
                 return false;
             }
-            backoff = (backoff * 2).min(BACKOFF_MAX);
         }
         self.halt(deadline_ns)
     }

@@ -267,14 +267,14 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
 
     /// Spins for as long as the place in the order justifies. Returns whether `ticket` is served.
     fn spin(&self, ticket: u32) -> bool {
-        let mut far = Spin::new(SPIN_FAR_NS);
-        let mut next = Spin::new(spin_next_ns::<P>());
+        let mut far = Spin::new(P::costs(), SPIN_FAR_NS);
+        let mut next = Spin::new(P::costs(), spin_next_ns::<P>());
         loop {
             if self.is_served(ticket) {
                 return true;
             }
             let spin = if self.distance(ticket) == 1 { &mut next } else { &mut far };
-            if !spin.pause::<P>() {
+            if !spin.goes_on::<P>() {
                 return self.is_served(ticket);
             }
         }

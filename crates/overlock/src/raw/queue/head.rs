@@ -19,12 +19,12 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use super::enqueue::Place;
 use super::kick::passed_ns;
 use super::order::Order;
-use super::pace::Pace;
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::{CheapRelease, Platform};
 use crate::raw::word::queue::{LockWord, rmw, update};
 use crate::slot::{NodeState, step};
+use crate::spin::Spin;
 use crate::waiters::{self, NAP_NS};
 
 impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
@@ -33,11 +33,11 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
 
     /// Takes the lock as the head of the queue. Returns false if the deadline passed first.
     pub(super) fn lock_as_head(mut self, deadline_ns: Option<u64>) -> bool {
-        let mut pace = Pace::of_head(P::costs(), O::UNFAIR);
+        let mut spin = Spin::of_head(P::costs(), O::UNFAIR);
         let mut disabled = false;
         loop {
             let due = Self::STRICT
-                || pace.has_read_clock()
+                || spin.has_read_clock()
                     && passed_ns::<P>(&self.node().since) >= P::costs().tenure_ns();
             if due && !disabled {
                 // (t,0,h,n,l) -> (t,1,h,n,l)
@@ -60,10 +60,10 @@ impl<P: Platform, O: Order, C: Class> Place<'_, P, O, C> {
                 self.give_up();
                 return false;
             }
-            if !pace.goes_on::<P>() {
+            if !spin.goes_on::<P>() {
                 self.halt_as_head(deadline_ns);
                 disabled = self.look().is_stealing_disabled();
-                pace.begin_again();
+                spin.begin_again();
             }
         }
     }

@@ -59,14 +59,14 @@
 use core::ptr;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-use super::pace::Pace;
 use super::wait::Outside;
 use super::{Order, QueueLock};
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::park;
-use crate::platform::{CheapRelease, Platform};
+use crate::platform::{CheapRelease, Costs, Platform};
 use crate::raw::word::queue::{LockWord, cas, update};
+use crate::spin::Spin;
 use crate::waiters::NAP_NS;
 
 /// What a waiter that is about to halt outside the queue has done.
@@ -88,7 +88,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
         let mut reserved = None;
         let mut is_unsure = false;
         loop {
-            if self.spin_as_newcomer(*has_parked, deadline_ns) {
+            if self.spin_as_newcomer(costs, *has_parked, deadline_ns) {
                 return Outside::Took;
             }
             let now_ns = P::now_ns();
@@ -188,12 +188,11 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     }
 
     /// Spins for the lock outside the queue. Returns whether it took the lock.
-    fn spin_as_newcomer(&self, has_parked: bool, deadline_ns: Option<u64>) -> bool {
-        let costs = P::costs();
+    fn spin_as_newcomer(&self, costs: Costs, has_parked: bool, deadline_ns: Option<u64>) -> bool {
         // A wait that does not spin says nothing of spins.
         let learns = P::in_vain().filter(|_| costs.spins);
         let in_vain = learns.map_or(0, |vain| vain.load(Relaxed));
-        let mut pace = Pace::of_newcomer(costs, has_parked, in_vain);
+        let mut spin = Spin::of_newcomer(costs, has_parked, in_vain);
         loop {
             // (0,0,0,0,0) -> (0,0,0,0,1), or past a queue (t,0,h,n,0) -> (t,0,h,n+1,1)
             let seen = self.look();
@@ -201,14 +200,14 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
                 let new = if has_parked { new.passed_on() } else { new.without_note() };
                 // ORDERING: Acquire, O1.
                 if cas(&self.word, seen, new, Acquire).is_ok() {
-                    if let Some(vain) = learns.filter(|_| in_vain > 0 && pace.has_begun()) {
+                    if let Some(vain) = learns.filter(|_| in_vain > 0 && spin.has_begun()) {
                         vain.store(0, Relaxed);
                     }
                     return Self::has_stolen();
                 }
             } else if O::UNFAIR
                 && P::Release::EXISTS
-                && pace.is_half_spent()
+                && spin.is_half_spent()
                 && let Some(noted) = seen.noted()
             {
                 // (0,..) -> (NOTED,..). The release that sees it is a read-modify-write.
@@ -217,7 +216,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
             if seen.has_parked() {
                 return false;
             }
-            let goes_on = pace.goes_on::<P>();
+            let goes_on = spin.goes_on::<P>();
             if let Some(vain) = learns.filter(|_| !goes_on) {
                 vain.store(in_vain.saturating_add(1), Relaxed);
             }
@@ -238,7 +237,7 @@ impl<P: Platform, O: Order, C: Class> QueueLock<P, O, C> {
     /// Waits for the lock without a node (F7), outside the queue: spins, and naps in between.
     /// Returns whether it took the lock.
     pub(super) fn wait_without_node(&self, deadline_ns: Option<u64>) -> bool {
-        while !self.spin_as_newcomer(false, deadline_ns) {
+        while !self.spin_as_newcomer(P::costs(), false, deadline_ns) {
             if deadline_ns.is_some_and(|at| P::now_ns() >= at) {
                 C::count(Event::LockTimeout);
                 return false;
@@ -263,7 +262,7 @@ mod tests {
     fn a_wait_that_does_not_spin_is_no_spin_in_vain() {
         let held = QueueLock::<Threads, Unfair, Uncounted>::new();
         held.word.store(LockWord::HELD.bits(), Relaxed);
-        let waits = || assert!(!held.spin_as_newcomer(false, None));
+        let waits = || assert!(!held.spin_as_newcomer(Threads::costs(), false, None));
         let count = || Threads::cpu().and(Threads::in_vain()).map(|vain| vain.load(Relaxed));
         let before = count();
         Threads::without_spinning(waits);
@@ -276,7 +275,7 @@ mod tests {
         held.word.store(LockWord::HELD.bits(), Relaxed);
         let spins: [u64; 12] = core::array::from_fn(|_| {
             let since = NOW_NS.load(Relaxed);
-            assert!(!held.spin_as_newcomer(false, None));
+            assert!(!held.spin_as_newcomer(Alone::costs(), false, None));
             NOW_NS.load(Relaxed) - since
         });
         assert!(spins[1..4].iter().all(|&ns| ns == spins[0]), "{spins:?}");

@@ -30,12 +30,12 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use super::enqueue::Place;
 use super::order::Order;
-use super::pace::{self, Pace};
 use crate::atomic::Atomic;
 use crate::counters::{Class, Event};
 use crate::platform::Platform;
 use crate::raw::word::queue::rmw;
 use crate::slot::NodeState;
+use crate::spin::{Spin, looks_after_ns};
 use crate::waiters;
 
 /// How a wait outside the queue ended.
@@ -65,8 +65,8 @@ impl<'a, P: Platform, O: Order, C: Class> Place<'a, P, O, C> {
     pub(super) fn wait_behind(mut self, deadline_ns: Option<u64>) -> Waited<'a, P, O, C> {
         let state = &self.node().state;
         let late = || deadline_ns.is_some_and(|at| P::now_ns() >= at);
-        let mut pace = Pace::behind();
-        while state.load(Relaxed) == NodeState::WAITING && pace.goes_on::<P>() {
+        let mut spin = Spin::behind(P::costs());
+        while state.load(Relaxed) == NodeState::WAITING && spin.goes_on::<P>() {
             if !P::waits() && late() && self.mark_given_up(NodeState::WAITING) {
                 return self.given_up(Waited::Late);
             }
@@ -155,7 +155,7 @@ impl Reserved {
         let same = seen.filter(|_| seen == self.last);
         self.last = seen;
         self.none = if seen.is_some() { 0 } else { self.none + 1 };
-        let after_ns = pace::looks_after_ns(P::costs(), self.none);
+        let after_ns = looks_after_ns(P::costs(), self.none);
         self.at_ns = P::now_ns().saturating_add(after_ns);
         same
     }

@@ -164,7 +164,6 @@ struct Wait<P: Platform> {
     pass: Pass,
     deadline_ns: Option<u64>,
     spin: Spin,
-    pauses: u32,
     halts: u64,
     /// When it first halted.
     since_ns: u64,
@@ -176,26 +175,15 @@ struct Wait<P: Platform> {
 
 impl<P: Platform> Wait<P> {
     fn new(want: Want, pass: Pass, deadline_ns: Option<u64>) -> Self {
-        let spin = Spin::new(P::costs().spin_ns() / PART);
-        Self {
-            want,
-            pass,
-            deadline_ns,
-            spin,
-            pauses: 1,
-            halts: 0,
-            since_ns: 0,
-            kept_ns: None,
-            trace: None,
-        }
+        let costs = P::costs();
+        let spin = Spin::new(costs, costs.spin_ns() / PART).with_most_pauses(PAUSES_MAX);
+        Self { want, pass, deadline_ns, spin, halts: 0, since_ns: 0, kept_ns: None, trace: None }
     }
 
     /// Spins for a moment. Returns false when the time for that is spent.
     fn spin(&mut self) -> bool {
         let halts = P::WAITS && P::waits();
-        let goes_on = self.spin.pause_times::<P>(self.pauses);
-        self.pauses = (self.pauses * 2).min(PAUSES_MAX);
-        goes_on && halts
+        self.spin.goes_on::<P>() && halts
     }
 
     /// Notes that it halts.
@@ -260,7 +248,7 @@ impl<P: Platform> Wait<P> {
     }
 
     fn comes_back(&mut self) {
-        (self.spin, self.pauses) = (Spin::new(P::costs().spin_ns() / PART), 1);
+        self.spin.begin_again();
         let least_ns = self.halts.saturating_mul(P::costs().wake_ns);
         if self.halts > VAIN_HALTS && P::now_ns().saturating_sub(self.since_ns) < least_ns {
             P::nap(NAP_NS);
