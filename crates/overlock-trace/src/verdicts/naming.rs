@@ -91,7 +91,11 @@ impl<'a> Names<'a> {
             0 => who,
             _ => {
                 let Named { place, callers, .. } = self.of(site, None);
-                format!("{}, {who}", path(&place, &callers))
+                // Where a closure was inlined, only the standard library begins the thread.
+                match place.starts_with("std::") {
+                    true => who,
+                    false => format!("{}, {who}", path(&place, &callers)),
+                }
             }
         }
     }
