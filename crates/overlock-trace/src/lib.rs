@@ -15,5 +15,5 @@ pub use {
     exports::folded,
     names::{Class, Kind},
     sources::{Files, LIBRARY, Needs, Opened, Seen, Session, Start, Wanted, quota_of},
-    verdicts::{Cure, Facts, Finding, Findings, Loop, NOTICEABLE, Stack, Verdict, share},
+    verdicts::{Cure, Facts, Finding, Findings, Loop, NOTICEABLE, Stack, Step, Verdict, share},
 };

@@ -2,7 +2,7 @@
 //! event a line, and what must come out stands beside it.
 
 use overlock_trace::analysis::{
-    Analysis, Holder, Limits, Link, Look, Reason, Report, SHARED, Site, Snapshot, State, Times,
+    Analysis, Holder, Limits, Link, Look, Reason, Report, SHARED, Site, Snapshot, State,
     TraceEvent, WaitStats, Wakes, What,
 };
 
@@ -69,18 +69,88 @@ fn waits(report: &Report) -> Vec<WaitStats> {
     report.rows.iter().filter(|row| row.key.reason.is_none()).cloned().collect()
 }
 
+/// Returns the sum of all waits and sleeps at the site of a letter.
 fn at(report: &Report, site: char) -> WaitStats {
-    waits(report).into_iter().find(|row| row.key.site == Site(u32::from(site))).unwrap()
+    let is_there = |row: &&WaitStats| row.key.site == Site(u32::from(site));
+    let mut sum = WaitStats::default();
+    report.rows.iter().filter(is_there).for_each(|row| sum.merge(row));
+    sum
 }
 
 /// Returns the split of all waits at the site of a letter, in microseconds: running, preempted,
 /// throttled, asleep, late, unknown.
 fn split(report: &Report, site: char) -> [u64; 6] {
-    let mut sum = Times::default();
-    let waits = waits(report);
-    let rows = waits.iter().filter(|one| one.key.site == Site(u32::from(site)));
-    rows.for_each(|one| sum.add_all(&one.holder));
-    State::HOLDERS.map(|state| sum.of(state) / 1000)
+    State::HOLDERS.map(|state| at(report, site).holder.of(state) / 1000)
+}
+
+/// Returns the time of a row, in microseconds, in which threads did these things, each while the
+/// one before it waited for it.
+fn chain(row: &WaitStats, links: &str) -> f64 {
+    let links: Vec<(u32, State)> = events(&format!("0 {links}"))
+        .into_iter()
+        .map(|TraceEvent { thread, what, .. }| match what {
+            What::Out(state) => (thread, state),
+            What::Wait { site, .. } => (thread, State::Waiting(0, site)),
+            _ => (thread, State::Running),
+        })
+        .collect();
+    let is_it = |chain: &[Link]| chain.iter().map(|one| (one.thread, one.state)).eq(links.clone());
+    row.chains.iter().filter(|(chain, _)| is_it(chain)).map(|(_, ns)| *ns as f64 / 1000.0).sum()
+}
+
+/// Asks for what a line of `attribution.txt` demands.
+fn demand(found: &Report, demand: &str, told: &str) {
+    let row = at(found, demand.chars().next().unwrap());
+    let (what, right) = demand.split_once(':').unwrap_or((demand, ""));
+    let numbers = right.split_whitespace().map(|number| number.parse::<f64>().unwrap());
+    let (us, count) = (|ns: u64| ns as f64 / 1000.0, |count: u64| count as f64);
+    match &what[1..] {
+        "" => {
+            let split = State::HOLDERS.map(|state| us(row.holder.of(state)));
+            assert_eq!(split.to_vec(), numbers.collect::<Vec<_>>(), "{told}");
+        }
+        links if !right.is_empty() => {
+            assert_eq!(vec![chain(&row, links)], numbers.collect::<Vec<_>>(), "{told}");
+        }
+        fields => {
+            let words: Vec<&str> = fields.split_whitespace().collect();
+            for pair in words.chunks(2) {
+                let seen = match pair[0] {
+                    "waits" => count(row.waits),
+                    "waited" => us(row.waited_ns),
+                    "longest" => us(row.longest_ns),
+                    "passed" => us(row.passed_ns),
+                    "relays" => count(row.relays),
+                    "handed" => count(row.handed_on),
+                    "holds" => count(row.hold_ns.count()),
+                    "lost" => count(row.lost),
+                    other => panic!("{other}"),
+                };
+                assert_eq!(seen.to_string(), pair[1], "{} of {told}", pair[0]);
+            }
+        }
+    }
+}
+
+#[test]
+fn each_trace_comes_out_as_it_stands_beside_it() {
+    let (mut trace, mut changed, mut name) = (String::new(), None, "");
+    for line in include_str!("attribution.txt").lines().filter(|line| !line.is_empty()) {
+        match line.split_once(' ').unwrap() {
+            ("==", title) => (trace, changed, name) = (String::new(), None, title),
+            ("#", _) => {}
+            ("~", words) => {
+                let words: Vec<&str> = words.split(' ').collect();
+                let change = |old: String, pair: &[&str]| old.replace(pair[0], pair[1]);
+                changed = Some(words.chunks(2).fold(trace.clone(), change));
+            }
+            ("=", wanted) => {
+                let trace = changed.as_ref().unwrap_or(&trace);
+                demand(&report(&events(trace)), wanted, &format!("{name}: {wanted}"));
+            }
+            _ => trace += &format!("{line}\n"),
+        }
+    }
 }
 
 /// A holds x and runs, loses its processor, runs; B waits, is woken and comes late.
@@ -92,107 +162,6 @@ const PREEMPTED: &str = "
     80 A^x B!A A,
     95 B> B.
     99 B^x B, A~ B~";
-
-#[test]
-fn the_holders_states_are_told_apart() {
-    let found = report(&events(PREEMPTED));
-    assert_eq!(split(&found, 'x'), [30, 40, 0, 0, 15, 0]);
-    let site = &waits(&found)[0];
-    assert_eq!((site.waits, site.waited_ns, site.longest_ns), (1, 85_000, 85_000));
-    assert_eq!(site.longest_thread, u32::from(b'B'));
-    assert_eq!(site.relays, 1, "B has woken others of the lock that it waited for");
-    assert_eq!(site.hold_ns.count(), 1);
-
-    let throttled = PREEMPTED.replace("A|", "A/");
-    assert_eq!(split(&report(&events(&throttled)), 'x'), [30, 0, 40, 0, 15, 0]);
-    let found = report(&events(&PREEMPTED.replace("A|", "A-5")));
-    assert_eq!(split(&found, 'x'), [30, 0, 0, 40, 15, 0]);
-    assert_eq!(waits(&found)[0].links[&asleep(5).into()], 40_000);
-}
-
-/// In its section B waits for another lock, y, and then wakes C at x: x is a lock all the same.
-#[test]
-fn a_lock_is_known_where_its_holders_wait_for_others() {
-    let found = report(&events(
-        "
-        0 A+ B+ C+
-        10 B?x B-0 C?x C-0
-        20 A^x B!A A,
-        25 B> B.
-        30 B?y B-0
-        40 A^y B!A A,
-        45 B> B.
-        50 B^x C!B B,
-        55 C> C.",
-    ));
-    assert_eq!((at(&found, 'x').relays, at(&found, 'y').relays), (1, 0));
-}
-
-/// Threads hand a token on through a pipe: who was woken there wakes the next.
-#[test]
-fn sleeps_that_hand_on_are_told_from_those_for_work() {
-    let handed_on = |by: &str, site: &str| {
-        let trace = format!("0 A+ B+ C+\n10 B-5{site}\n20 C-5{site}\n30 B!A\n35 B>\n40 C!{by}");
-        report(&events(&trace)).rows[0].handed_on
-    };
-    assert_eq!(handed_on("B", "s"), 1);
-    assert_eq!(handed_on("A", "s"), 0, "A gives both something to do");
-    assert_eq!(handed_on("B", ""), 0, "the place is not known");
-}
-
-/// A reader that releases the lock twice in one wait has taken it past the writer that waits.
-#[test]
-fn threads_that_pass_a_waiter_are_seen() {
-    let trace = "
-        0 A+ B+ W+
-        10 W?x W-0
-        20 A%x A,
-        40 B%x B,
-        60 A%x A,
-        85 W>
-        90 W@";
-    let passed = |trace: &str| waits(&report(&events(trace)))[0].passed_ns;
-    assert_eq!(passed(trace), 70_000);
-    assert_eq!(passed(&trace.replace("60 A%x A,", "60 C+ C%x C,")), 0, "each has released it once");
-    assert_eq!(passed(&trace.replace("10 W?x W-0", "30 W?x W-0")), 0, "once since W waits");
-    assert_eq!(passed(&trace.replace('%', "^")), 0, "A and B are no readers");
-}
-
-/// A source that sees the calls of locks tells of a release when the next thread has the lock, and
-/// of threads that pass a waiter: A releases at 30, C has the lock from 50 to 70, B gets it at 90.
-#[test]
-fn a_lock_is_free_until_a_thread_takes_it() {
-    let found = report(&events(
-        "
-        0 A+ B+ C+
-        10 B?x B-0
-        30 A^x A,
-        50 C&x
-        70 C^x C,
-        85 B>
-        90 B@",
-    ));
-    assert_eq!(split(&found, 'x'), [40, 0, 0, 0, 40, 0]);
-    let late = report(&events(
-        "
-        0 A+ B+ C+
-        10 B?x B-0
-        85 B>
-        30 A^x A,
-        50 C&x
-        70 C^x C,
-        90 B@",
-    ));
-    assert_eq!(split(&late, 'x'), split(&found, 'x'), "what is told late is known late");
-    // Nothing is known of the release, so neither of the holder.
-    let without = report(&events("0 A+ B+\n10 B?x B-0\n80 B>\n90 B@"));
-    assert_eq!(split(&without, 'x'), [0, 0, 0, 0, 0, 80]);
-    assert_eq!(waits(&without)[0].waits, 1);
-    let awake = report(&events("0 A+ B+\n10 B?x\n15 A^x A,\n20 B@"));
-    assert_eq!(split(&awake, 'x'), [5, 0, 0, 0, 5, 0], "a wait on a processor counts, too");
-    let stale = report(&events("0 A+ B+\n10 B?x B-0\n5 A^x A,\n20 B@"));
-    assert_eq!(split(&stale, 'x'), [0, 0, 0, 0, 0, 10], "a release before the wait says nothing");
-}
 
 /// A wrong attribution is noticed: with two threads swapped, another split comes out.
 #[test]
@@ -237,90 +206,6 @@ fn a_word_that_processes_share_is_one() {
         "reports have the address itself"
     );
     assert_eq!(split(&of_two(0), 'x')[..4], [0; 4], "nothing is known of a holder");
-}
-
-/// That a quota had stopped A, and for how long, is told when A gets a processor again.
-#[test]
-fn a_stop_by_a_quota_may_be_told_at_its_end() {
-    let told = "
-        0 A+ B+
-        10 B?x B-0
-        20 A|
-        20 A/
-        60 A|
-        75 A>
-        80 A^x B!A A,
-        81 B> B.";
-    let found = report(&events(told));
-    assert_eq!(split(&found, 'x'), [15, 15, 40, 0, 1, 0]);
-    assert_eq!(
-        (found.time.of(State::Preempted), found.time.of(State::Throttled)),
-        (15_000, 40_000)
-    );
-}
-
-/// B waits for x; its holder A waits for y; y's holder C sleeps.
-const CHAIN: &str = "
-    0 A+ B+ C+
-    10 B?x B-0
-    20 A?y A-0
-    30 C-7
-    60 C!C C>
-    70 C^y A!C C,
-    72 A> A.
-    80 A^x B!A A,
-    81 B> B.";
-
-#[test]
-fn a_chain_is_followed_to_its_end() {
-    let found = report(&events(CHAIN));
-    // A: ran to 20, slept in y to 70, had no processor to 72, ran to 80.
-    assert_eq!(split(&found, 'x'), [18, 2, 0, 50, 1, 0]);
-    assert_eq!(split(&found, 'y'), [20, 0, 0, 30, 2, 0]);
-    let x = at(&found, 'x');
-    let y = Site(u32::from('y'));
-    let end = |end| x.links.get(&Link { via: Some(y), end }).copied().unwrap_or(0);
-    assert_eq!(end(asleep(7)), 30_000);
-    assert_eq!(end(State::Running), 20_000);
-}
-
-/// Three waiters: each release starts a new holder, and the lock is free until that one runs.
-#[test]
-fn a_lock_that_goes_from_waiter_to_waiter_is_free_in_between() {
-    let found = report(&events(
-        "
-        0 A+ B+ C+
-        10 B?x B-0
-        10 C?x C-0
-        20 A^x B!A A,
-        25 B> B.
-        30 B|
-        40 B>
-        45 B^x C!B B,
-        50 C> C.",
-    ));
-    // B: 10 held by A, 5 late. C: 10 by A, 5 free, B ran 10 and was off for 10, 5 late.
-    assert_eq!(split(&found, 'x'), [10 + 10 + 10, 10, 0, 0, 5 + 5 + 5, 0]);
-}
-
-#[test]
-fn what_was_not_seen_is_unknown() {
-    // A timeout: B's wait ends without a release.
-    let found = report(&events("0 A+ B+\n10 B?x B-0\n50 B!A\n55 B> B.\n60 A~ B~"));
-    assert_eq!(split(&found, 'x'), [0, 0, 0, 0, 0, 45]);
-    // The wait is still open at the end.
-    let found = report(&events("0 A+ B+\n10 B?x B-0\n50 A~"));
-    assert_eq!(split(&found, 'x'), [0, 0, 0, 0, 0, 40]);
-    // The lock's own memory names the holder.
-    let found = report(&events("0 A+ B+\n10 B?x B-0\n20 A|\n40 A=x\n50 A~"));
-    assert_eq!(split(&found, 'x'), [10, 20, 0, 0, 0, 10]);
-    // Two threads in a circle.
-    let found =
-        report(&events("0 A+ B+\n10 A?x A-0\n10 B?y B-0\n20 A=y B=x\n30 A=y B=x\n40 A~ B~"));
-    assert_eq!(waits(&found).len(), 2);
-    for site in ['x', 'y'] {
-        assert_eq!(split(&found, site)[..3], [0, 0, 0], "no thread ran");
-    }
 }
 
 #[test]
@@ -372,8 +257,9 @@ fn a_holder_may_sleep_for_many_reasons() {
         all.push(event(at_ns + 5_000, What::In));
     }
     all.extend(events("9000 A^x A, B>\n9010 B."));
-    let slept = &waits(&report(&all))[0].links;
-    assert_eq!((slept.len(), slept.get(&asleep(0).into())), (500, Some(&5000)));
+    let found = report(&all);
+    let row = &waits(&found)[0];
+    assert_eq!((row.chains.len(), chain(row, "A-0")), (501, 5.0));
 }
 
 #[test]
@@ -410,7 +296,9 @@ fn looks_are_split_like_events() {
     assert_eq!(split(&found, 'x'), [10, 20, 10, 20, 10, 20]);
     let x = at(&found, 'x');
     assert_eq!((x.waits, x.waited_ns, x.holder.total()), (9, 90_000, 90_000));
-    let circles = x.links.iter().filter(|(link, _)| link.is_circle()).map(|(_, ns)| ns);
+    let is_circle =
+        |chain: &[Link]| matches!(chain.last(), Some(Link { state: State::Waiting(..), .. }));
+    let circles = x.chains.iter().filter(|(chain, _)| is_circle(chain)).map(|(_, ns)| ns);
     assert_eq!(circles.sum::<u64>(), 10_000);
 }
 
@@ -451,46 +339,14 @@ fn a_new_wait_is_split_by_the_look_alone_if_the_order_is_not_known() {
     }
 }
 
-/// A thread that is woken and finds that another has taken the lock waits on: one stall. The thief
-/// is who releases the lock next.
+/// A waiter that waited for one holder, and for longer for the next, waited for both.
 #[test]
-fn sleeps_for_one_lock_are_one_stall() {
-    let trace = "
-        0 A+ B+ N+
-        10 B?x B-0
-        20 A^x B!A A,
-        25 B> B.
-        26 B?x B-0
-        40 N^x B!N N,
-        41 B> B.
-        50 B^x";
-    let two = report(&events(trace));
-    assert_eq!(split(&two, 'x'), [10 + 14, 0, 0, 0, 5 + 1, 0], "the newcomer is the holder");
-    assert_eq!(waits(&two)[0].waits, 2, "nothing tells that it is a lock");
-    let row = at(&report(&events(&trace.replace('?', ":"))), 'x');
-    assert_eq!((row.waits, row.longest_ns, row.lost), (1, 31_000, 1));
-    // A: 10, N: from 20 on. Of the late microsecond at the end, half is another thief's.
-    assert_eq!(row.holder.of(State::Running), 10_000 + 20_000 + 500);
-    assert_eq!(row.holder.total(), row.waited_ns);
-    // It waited for A first, and for longer for N, and N ended the stall.
+fn each_holder_is_weighed_by_the_time_waited_for_it() {
+    let trace = "0 A+ B+ N+\n10 B:x B-0\n20 A^x B!A A,\n25 B> B.\n26 B:x B-0\n40 N^x B!N N,\n41 B> B.\n50 B^x";
+    let row = at(&report(&events(trace)), 'x');
     let enders = row.enders.iter().map(|((thread, _), sums)| (*thread, *sums));
     let (a, n) = (u32::from(b'A'), u32::from(b'N'));
     assert_eq!(enders.collect::<Vec<_>>(), [(a, (0, 10_000)), (n, (1, 21_000))]);
-}
-
-/// Thieves leave no trace: what the lock's memory said when it was looked at tells how long it was
-/// free.
-#[test]
-fn a_lock_is_free_as_often_as_looks_find_it() {
-    let trace = "0 A+ B+\n10 B?x B-0\n20 A^x B!A A,\nLOOKS\n110 B> B.";
-    let split_by = |looks: &str| split(&report(&events(&trace.replace("LOOKS", looks))), 'x');
-    assert_eq!(split_by(""), [10, 0, 0, 0, 90, 0]);
-    assert_eq!(split_by(&format!("50 {}", "A#x ".repeat(19))), [10, 0, 0, 0, 90, 0], "too few");
-    let (taken, free) = ("A#x ".repeat(15), "A$x ".repeat(5));
-    assert_eq!(split_by(&format!("50 {taken}{free}")), [75, 0, 0, 0, 25, 0]);
-    let before =
-        trace.replace("LOOKS", "").replace("\n10", &format!("\n5 {}\n10", "A$x ".repeat(50)));
-    assert_eq!(split(&report(&events(&before)), 'x'), [10, 0, 0, 0, 90, 0], "before the wait");
 }
 
 /// All time of threads is in a state, and all sleep is in a row.

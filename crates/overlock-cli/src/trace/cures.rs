@@ -1,87 +1,93 @@
 //! What to do about holders that sleep or have no processor, and about what is outside.
 
+use super::worst::percent;
 use crate::units;
 use overlock_trace::analysis::State;
-use overlock_trace::{Class, Finding, Findings, Kind, share};
+use overlock_trace::{Class, Finding, Findings, Kind, Step, share};
 
-/// Says what the holders of a lock slept in, and who released it.
-pub(super) fn inside(lock: &Finding) -> String {
-    let what = lock.slept_in.first().map(|(what, _)| what.clone());
-    let said: Vec<String> = what.into_iter().chain(released(lock)).collect();
-    if said.is_empty() { String::new() } else { format!(" ({})", said.join("; ")) }
+/// Says for whom threads wait at a place, what these do meanwhile, and for whom they wait.
+pub(super) fn chain(one: &Finding) -> Option<String> {
+    let (steps, waited) = (one.followed(), one.row.waited_ns);
+    let (first, _) = steps.first()?.first()?;
+    if first.thread.is_empty() && matches!(first.state, State::Unknown | State::Late) {
+        return None;
+    }
+    let is_it = |by: &str, ns: u64| by == first.thread && ns * 3 > waited * 2;
+    let ender = one.ender().and_then(|(who, ns)| Some((who.rsplit_once(", ")?, ns)));
+    let ender = ender.filter(|((_, by), ns)| is_it(by, *ns));
+    let ender = ender.and_then(|((place, _), _)| place.split(" <- ").next());
+    let mut said = "They wait".to_owned();
+    for (number, did) in steps.iter().enumerate() {
+        let is_last = number + 1 == steps.len();
+        let Some((step, _)) = did.first() else { break };
+        let who = match (number, ender, &*step.thread) {
+            (0, Some(place), thread) => format!("{thread}, at {place}"),
+            (_, _, "") => "one of several threads".to_owned(),
+            (_, _, thread) => thread.to_owned(),
+        };
+        let did = did.iter().map(|(step, ns)| match is_last {
+            true => format!("{}, {}", does(step, is_last), percent(share(*ns, waited))),
+            false => does(step, is_last),
+        });
+        said += &format!(" for {who}, which {}", did.collect::<Vec<_>>().join(", and "));
+    }
+    Some(said + " of that time.")
 }
 
-/// Says which thread ended most of the time of a lock's waits, and where: it had the lock.
-pub(super) fn released(lock: &Finding) -> Option<String> {
-    let by = lock.enders.first().filter(|(by, _)| by != "the kernel");
-    by.map(|(by, _)| format!("released by {by}"))
+/// Says what a thread does that others wait for.
+fn does(step: &Step, is_last: bool) -> String {
+    let Step { what, place, .. } = step;
+    let at = if place.is_empty() { String::new() } else { format!(" at {place}") };
+    match step.state {
+        State::Running => format!("runs{at}"),
+        State::Preempted if what.is_empty() => "has no processor".to_owned(),
+        State::Preempted => format!("has no processor ({what})"),
+        State::Throttled => "has no quota".to_owned(),
+        State::Asleep(..) if what == "something else" => "sleeps, for what is not known".to_owned(),
+        State::Asleep(..) if is_last => format!("sleeps{at} ({what})"),
+        _ if step.is_circle => format!("waits{at} for these in turn"),
+        State::Asleep(..) | State::Waiting(..) => format!("waits{at} ({what})"),
+        State::Late => "comes late".to_owned(),
+        State::Unknown => "does what is not known".to_owned(),
+    }
+}
+
+/// Returns a line of `said.txt`, with these words in it.
+pub(super) fn told(name: &str, words: &[(&str, &str)]) -> String {
+    let lines = include_str!("said.txt").lines().filter_map(|line| line.split_once(" | "));
+    let line = lines.filter(|(of, _)| *of == name).map(|(_, line)| line.to_owned()).next();
+    let fill =
+        |line: String, (word, what): &(&str, &str)| line.replace(&format!("{{{word}}}"), what);
+    words.iter().fold(line.unwrap_or_default(), fill)
+}
+
+/// Says how to cure that a thread has no processor that others wait for, if these would get one.
+pub(super) fn inversion(one: &Finding) -> Option<String> {
+    let (last, _) = one.followed().pop()?.into_iter().next()?;
+    let thread = if last.thread.is_empty() { "A thread" } else { &last.thread };
+    (last.state == State::Preempted && !last.what.is_empty())
+        .then(|| told("inversion", &[("thread", thread), ("rank", &last.what)]))
 }
 
 /// Says how to wait less for what is outside of the program.
 pub(super) fn unblock(what: &str, finding: Option<&Finding>) -> String {
     // The words are those of a call, and of what it waits for.
-    let thing = match what.split_once(", ") {
-        Some((call, thing)) => format!("{thing} ({call})"),
-        None => format!("the {what}"),
+    let (call, thing) = match what.split_once(", ") {
+        Some((call, thing)) => (call, format!("{thing} ({call})")),
+        None => (what, format!("the {what}")),
     };
-    let Some(one) = finding else { return format!("Wait less for {thing}.") };
-    let by = one.enders.first().filter(|(who, _)| who != "the kernel");
-    let by = |does: &str| by.map(|(who, _)| format!("; {who} {does}")).unwrap_or_default();
-    match one.kind {
-        Kind::KernelLock => kernel_lock(what, &thing, &by("ends most of these waits")),
-        Kind::Disk => {
-            let split = match what.contains("lock") {
-                true => "; if it is the lock, use a file for each thread",
-                false => "",
-            };
-            format!(
-                "Wait less often for {thing}: write more at a time, or let a thread wait for it \
-                 that no other one waits for{split}."
-            )
-        }
-        Kind::Pipe | Kind::OwnPipe | Kind::Eventfd => format!(
-            "The threads that wait for {thing} there end each other's waits, as with a lock: hold on \
-             to what they hand on for shorter times, or hand on more of it."
-        ),
-        Kind::Stop => format!(
-            "They wait there in a signal's handler, or in their runtime{}: stop them less often (a \
-             collector of garbage: for fewer collections), or for shorter times.",
-            by("lets them go on")
-        ),
-        Kind::Fault => format!(
-            "Memory has to be read from a disk first ({thing}): read it before it is needed, or \
-             keep more of it in memory."
-        ),
-        _ => format!(
-            "Hold {thing} for shorter times, take it less often, or do without it{}.",
-            by("ends most of these waits")
-        ),
-    }
-}
-
-/// The calls that take the lock of a file's inode, and those that take the lock of the memory map.
-const OF_INODES: &str =
-    "write writev pwrite64 pwritev pwritev2 fsync fdatasync ftruncate fallocate";
-const OF_MEMORY: &str = "mmap munmap mremap mprotect madvise brk fork vfork clone";
-
-/// Says how to wait less for a lock of the kernel, by the call that takes it.
-fn kernel_lock(what: &str, thing: &str, by: &str) -> String {
-    let call = what.split_once(", ").map_or(what, |(call, _)| call);
-    let is_of = |calls: &str| calls.split(' ').any(|one| one == call);
-    if is_of(OF_INODES) {
-        return format!(
-            "The kernel takes the lock of the file's inode there ({call}): use several files, or \
-             extend the file (ftruncate) before it is written{by}."
-        );
-    }
-    if is_of(OF_MEMORY) || call == "page fault" || what.contains("memory map") {
-        return format!(
-            "The kernel takes the lock of the memory map there ({call}): map and unmap less often, \
-             for more at a time, or in processes that do not share it, and start programs by \
-             posix_spawn instead of fork, which has the lock while it copies{by}."
-        );
-    }
-    format!("The kernel takes {thing} there: do that less often, or for more at a time{by}.")
+    let takes = |calls: &str| told(calls, &[]).split(' ').any(|one| call.ends_with(one));
+    let name = match finding.map(|one| one.kind) {
+        Some(Kind::KernelLock) if takes("inode-calls") => "inode",
+        Some(Kind::KernelLock) if takes("memory-calls") || what.contains("memory map") => "memory",
+        Some(Kind::KernelLock) => "kernel",
+        Some(Kind::Disk) if what.contains("lock") => "disk-or-lock",
+        Some(Kind::Disk) => "disk",
+        Some(Kind::Stop) => "stop",
+        Some(Kind::Fault) => "fault",
+        _ => "outside",
+    };
+    told(name, &[("thing", &thing), ("call", call)])
 }
 
 /// Says how holders get a processor: fewer threads help only if those of the program have had the
@@ -106,12 +112,13 @@ pub(super) fn processors(found: &Findings, place: &str) -> String {
     let holders = share(found.verdict.holder.of(State::Preempted), found.verdict.holder.total());
     if found.verdict.lock_share > 0.05 && holders > 0.2 {
         let worst = found.of(Class::Lock).into_iter().next();
-        let by = worst.as_ref().and_then(released);
-        let by = by.map(|by| format!(" ({by})")).unwrap_or_default();
+        if let Some(cure) = worst.as_ref().and_then(inversion) {
+            return cure;
+        }
         // Another lock gives no processor to a holder that other programs keep from running.
         let compare = if found.competes() { try_compare(found) } else { "." };
         return format!(
-            "The holders of {place} lose their processor inside the section{by}. {fewer}{compare}"
+            "The holders of {place} lose their processor inside the section. {fewer}{compare}"
         );
     }
     format!("{fewer}, or find out what else runs.")

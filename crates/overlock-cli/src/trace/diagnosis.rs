@@ -1,118 +1,88 @@
 //! What was found, and what to do about it, in a sentence or two.
 
-use super::cures::{inside, processors, try_compare, unblock};
+use super::cures::{chain, inversion, processors, told, try_compare, unblock};
 use super::worst::{NOTICED, Worst, percent, worst, worst_of};
 use crate::units;
 use overlock_trace::analysis::{State, WaitStats};
 use overlock_trace::{Class, Cure, Finding, Findings, Kind, share};
 
-/// Returns what costs the most time, and where, in words.
-#[expect(clippy::too_many_lines, reason = "one arm for each kind")]
+/// Returns what costs the most time, where, and for whom threads wait there, in words.
 pub(super) fn diagnosis(found: &Findings) -> String {
+    // What a crowd waits for is known, if not whether it was there.
+    let crowd = found.crowd().filter(|_| found.verdict.cure == Cure::LookCloser);
+    use Cure::{
+        DontSleepInside, GiveProcessors, LeaveRuntime, ShortenSection, UnlockFirst, WakeSooner,
+    };
+    let class = match found.verdict.cure {
+        Cure::FindWork => Some(Class::Work),
+        Cure::Unblock => Some(Class::Outside),
+        GiveProcessors if found.verdict.lock_share < NOTICED => None,
+        ShortenSection | DontSleepInside | WakeSooner => Some(Class::Lock),
+        GiveProcessors | UnlockFirst | LeaveRuntime => Some(Class::Lock),
+        _ => None,
+    };
+    let worst = class.and_then(|class| worst_of(found, class).finding);
+    let finding = worst.or_else(|| crowd.cloned());
+    let chain = finding.and_then(|one| chain(&one)).map(|chain| format!(" {chain}"));
+    cost(found) + &chain.unwrap_or_default()
+}
+
+fn cost(found: &Findings) -> String {
     let (verdict, time) = (&found.verdict, &found.report.time);
     if time.total() == 0 {
-        return "The program ended before anything could be seen, so there is nothing to say."
-            .into();
+        return told("nothing-seen", &[]);
     }
     let of = |state| percent(share(time.of(state), time.total()));
     let (waited, holder) = (percent(verdict.lock_share), &verdict.holder);
+    let (ran, without) = (of(State::Running), of(State::Preempted));
+    let say = |name, at: &Worst, part: String, more: &str| {
+        let at = [("place", &*at.place), ("what", &at.what), ("share", &at.share)];
+        let own = [("ran", &*ran), ("without", &without), ("part", &part), ("more", more)];
+        told(name, &[&at[..], &own, &[("waited", &waited)]].concat())
+    };
+    let held = |state| percent(share(holder.of(state), holder.total()));
     let lock = worst_of(found, Class::Lock);
     let state = match verdict.cure {
         Cure::NothingToDo => {
-            let what = match found.facts.hides {
-                Some(_) => "Threads",
-                None => "Not a lock problem: threads",
-            };
-            return format!(
-                "{what} were busy with work, for {} of all thread time on processors and for {} \
-                 waiting for one; {waited} was spent waiting for locks.",
-                of(State::Running),
-                of(State::Preempted)
-            );
+            let is_hidden = found.facts.hides.is_some();
+            let what = if is_hidden { "Threads" } else { "Not a lock problem: threads" };
+            return say("busy", &lock, String::new(), what);
         }
         Cure::FindWork => {
             let work = worst_of(found, Class::Work);
-            let Worst { place, what, share, .. } = work;
-            let all = percent(verdict.work_share);
-            return format!(
-                "Threads wait for something to do: {all} of all thread time, most at {place} ({what}, \
-                 {share}). {waited} was spent waiting for locks."
-            );
+            let is_chain = work.finding.as_ref().and_then(chain).is_some();
+            let thing = if is_chain { "each other" } else { "something to do" };
+            return say("waits", &work, percent(verdict.work_share), thing);
         }
         Cure::StopSpinning if found.backs_off().is_some() => {
+            let samples = found.loops.iter().map(|one| one.samples).sum();
             let loops = worst(found, found.backs_off().cloned());
-            return format!(
-                "Threads wait in a loop of their own at {}: for {} of all thread time they sleep \
-                 there before they look again, and {} of the time on processors goes into loops \
-                 that wait.",
-                loops.place,
-                loops.share,
-                percent(found.cpu_share(found.loops.iter().map(|one| one.samples).sum()))
-            );
+            return say("backs-off", &loops, percent(found.cpu_share(samples)), "");
         }
-        Cure::StopSpinning => {
-            return format!(
-                "{} of the time on processors was spent in loops that wait; {waited} of all \
-                 thread time was spent asleep for locks.",
-                percent(verdict.spin_share)
-            );
-        }
+        Cure::StopSpinning => return say("spins", &lock, percent(verdict.spin_share), ""),
         Cure::Unblock => {
             let outside = worst_of(found, Class::Outside);
-            if outside.is(Kind::Stop) {
-                return format!(
-                    "Other threads stop the program's threads: for {} of all thread time these were \
-                     stopped at {}; {waited} was spent waiting for locks.",
-                    outside.share, outside.place
-                );
-            }
-            return format!(
-                "{} of all thread time was spent waiting for what is outside of the program, most \
-                 at {} ({}, {}).",
-                percent(verdict.outside_share),
-                outside.place,
-                outside.what,
-                outside.share
-            );
+            let name = if outside.is(Kind::Stop) { "stopped" } else { "blocked" };
+            return say(name, &outside, percent(verdict.outside_share), "");
         }
         Cure::StopPolling => {
             let polls = worst(found, found.polls().cloned());
             let row = polls.finding.as_ref().map(|one| &one.row);
             let each = row.map_or(0, |row| row.waited_ns / row.waits.max(1));
-            return format!(
-                "Threads look for something, and sleep before they look again: {} of all thread \
-                 time at {}, {} at a time.",
-                polls.share,
-                polls.place,
-                units::time(each as f64)
-            );
+            return say("polls", &polls, units::time(each as f64), "");
         }
         Cure::WakeOne => {
             return format!("{} there was nothing to do for the one that woke.", crowd(found));
         }
         Cure::GiveProcessors if verdict.lock_share < NOTICED => {
-            return format!(
-                "Threads lack processors: for {} of all thread time they could run and had none; \
-                 {waited} was spent waiting for locks.",
-                of(State::Preempted)
-            );
+            return say("lacks", &lock, String::new(), "");
         }
         Cure::RaiseQuota => {
-            return format!(
-                "The CPU quota of the program's group is spent: for {} of all thread time threads \
-                 could run and were stopped; {waited} was spent waiting for locks, {} of that while \
-                 the holder was stopped.",
-                of(State::Throttled),
-                percent(share(holder.of(State::Throttled), holder.total()))
-            );
+            return say("spent", &lock, held(State::Throttled), &of(State::Throttled));
         }
         Cure::LetWritersPass => {
-            let behind: u64 = found.rows.iter().map(|one| one.behind_readers_ns).sum();
-            return format!(
-                "{waited} of all thread time was spent waiting for locks; {} of that by writers \
-                 while readers took turns.",
-                percent(share(behind, holder.total()))
-            );
+            let behind = found.rows.iter().map(|one| one.behind_readers_ns).sum();
+            return say("behind", &lock, percent(share(behind, holder.total())), "");
         }
         Cure::LookCloser => match gap(found).0 {
             Some(said) => return said,
@@ -121,13 +91,7 @@ pub(super) fn diagnosis(found: &Findings) -> String {
         Cure::GiveProcessors => State::Preempted,
         _ => holder.largest(),
     };
-    let meanwhile = during(found, state);
-    let part = percent(share(holder.of(state), holder.total()));
-    format!(
-        "{waited} of all thread time was spent waiting for locks, most at {} ({}, {}); {part} of it \
-         {meanwhile}.",
-        lock.place, lock.what, lock.share
-    )
+    say("locks", &lock, held(state), &during(found, state))
 }
 
 /// Says where a crowd is woken, and how often that does little.
@@ -159,169 +123,97 @@ fn during(found: &Findings, state: State) -> String {
 
 pub(super) fn advice(found: &Findings) -> String {
     let lock = worst_of(found, Class::Lock);
-    let place = &lock.place;
+    let place = ("place", lock.place.as_str());
     match found.verdict.cure {
-        Cure::NothingToDo if found.facts.hides.is_none() => {
-            "Nothing to do here about waiting: make the work itself less.".into()
-        }
+        Cure::NothingToDo if found.facts.hides.is_none() => told("nothing-to-do", &[]),
         Cure::NothingToDo | Cure::FindWork => idle(found),
-        Cure::ShortenSection => format!("Do less under the lock at {place}{}", split(found)),
-        Cure::GiveProcessors => processors(found, place),
-        Cure::RaiseQuota => quota(found),
+        Cure::ShortenSection => told("shorten", &[place, ("taken", &taken(found))]),
+        Cure::GiveProcessors => processors(found, &lock.place),
+        Cure::RaiseQuota => {
+            let quota = found.facts.quota.map(|cpus| format!(" ({} CPUs)", units::three(cpus)));
+            let threads = found.report.threads.to_string();
+            told("quota", &[("quota", &quota.unwrap_or_default()), ("threads", &threads)])
+        }
         Cure::DontSleepInside => {
-            let inside = lock.finding.as_ref().map(inside).unwrap_or_default();
-            let more =
-                if lock.is(Kind::Semaphore) { ", or let more threads in at once" } else { "" };
-            format!(
-                "The holders of {place} sleep inside the section{inside}: move that out of it{more}."
-            )
+            let is_count = lock.is(Kind::Semaphore);
+            let more = if is_count { ", or let more threads in at once" } else { "" };
+            told("sleep", &[place, ("more", more)])
         }
-        Cure::LetWritersPass => format!(
-            "Writers at {place} wait while readers take turns: the next one comes before the last \
-             has left, so the lock is never free. Let writers go first \
-             (PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP; std::shared_mutex prefers readers), \
-             or read for shorter times."
-        ),
-        Cure::WakeSooner => format!(
-            "Threads sleep for the lock at {place}, and it is free before they have woken: take it less \
-             often, split it, or use one whose waiters stay awake for a moment{}",
-            try_compare(found)
-        ),
+        Cure::LetWritersPass => told("writers", &[place]),
+        Cure::WakeSooner => told("late", &[place, ("compare", try_compare(found))]),
         Cure::WakeOne if found.crowd().is_some_and(|one| one.kind == Kind::Poll) => {
-            "Let one thread wait for these files and hand on what comes, or wake one for each event \
-             (EPOLLEXCLUSIVE; SO_REUSEPORT gives each thread a socket of its own)."
-                .into()
+            told("crowd-poll", &[])
         }
-        Cure::WakeOne => "Wake one thread for each task (pthread_cond_signal, notify_one) instead \
-                          of all of them."
-            .into(),
-        Cure::UnlockFirst => format!(
-            "Threads are woken at {place} while the mutex is held that they need to go on: unlock it \
-             before you signal, or do less between the two."
-        ),
-        Cure::TakeInOrder => format!(
-            "The holders of the locks at {place} wait for each other in a circle (a deadlock): take \
-             these locks in the same order everywhere."
-        ),
-        Cure::ReleaseFirst => format!(
-            "The thread that has the lock at {place} is not there any more: it has ended, or a fork \
-             has left it behind. Release locks before a thread ends, and take none in a forked \
-             child before it runs another program."
-        ),
+        Cure::WakeOne => told("crowd", &[]),
+        Cure::UnlockFirst => told("unlock", &[place]),
+        Cure::TakeInOrder => told("circle", &[place]),
+        Cure::ReleaseFirst => told("orphan", &[place]),
         Cure::LeaveRuntime => runtime(&lock),
         Cure::StopSpinning => {
             let place = found.loops.first().map_or("?", |one| &one.place);
             let starved: u64 = found.loops.iter().map(|one| one.while_others_starved).sum();
             let all: u64 = found.loops.iter().map(|one| one.samples).sum();
-            format!(
-                "The worst loop is at {place}. For {} of that time another thread of the program \
-                 could run and had no processor. Use fewer threads, or waits that sleep.",
-                percent(share(starved, all))
-            )
+            told("spin", &[("place", place), ("part", &percent(share(starved, all)))])
         }
         Cure::Unblock => {
             let outside = worst_of(found, Class::Outside);
             unblock(&outside.what, outside.finding.as_ref())
         }
-        Cure::StopPolling => "If they wait for another thread, a lock, a condition variable or a \
-                              futex tells at once; a sleep tells late and costs processor time."
-            .into(),
-        Cure::LookCloser => gap(found).1.into(),
+        Cure::StopPolling => told("poll", &[]),
+        Cure::LookCloser => gap(found).1,
     }
 }
 
-/// Says how a lock can be split.
-fn split(found: &Findings) -> String {
+/// Says at how many places one lock is taken, if these are many.
+fn taken(found: &Findings) -> String {
     let locks = found.of(Class::Lock);
-    let Some(worst) = locks.first() else { return ".".into() };
-    let address = worst.locks.first().filter(|_| worst.locks.len() == 1);
+    let worst = locks.first().filter(|one| one.locks.len() == 1);
+    let address = worst.and_then(|one| one.locks.first());
     let callers = locks.iter().filter(|one| address.is_some_and(|lock| one.locks.contains(lock)));
     match callers.count() {
-        0..=2 => ", or split it: no other lock makes its sections shorter.".into(),
-        count => format!(
-            ", or split it: one lock is taken at {count} places here, and no other lock makes its \
-             sections shorter."
-        ),
+        0..=2 => String::new(),
+        count => format!("one lock is taken at {count} places here, and "),
     }
-}
-
-fn quota(found: &Findings) -> String {
-    let quota = found.facts.quota.map(|cpus| format!(" ({} CPUs)", units::three(cpus)));
-    format!(
-        "Raise the quota of the program's group{}, or start no more threads than it pays for; there \
-         were {} (GOMAXPROCS, OMP_NUM_THREADS, -XX:ActiveProcessorCount). No lock helps while \
-         the whole group is stopped.",
-        quota.unwrap_or_default(),
-        found.report.threads
-    )
 }
 
 fn runtime(lock: &Worst) -> String {
-    match lock.finding.as_ref().map(|one| one.kind) {
-        Some(Kind::Gil) => "One thread at a time runs Python code. Use processes, do the work in \
-                            code that releases the GIL, or a build without it; no lock can be \
-                            exchanged."
-            .into(),
-        Some(Kind::Gvl) => "One thread at a time runs Ruby code. Use processes or Ractors, or \
-                            fewer threads; no lock can be exchanged."
-            .into(),
-        Some(Kind::Monitor) => format!(
-            "One thread at a time is inside of a Java monitor (synchronized): take it less often at {}, \
-             split it, or do less inside; jstack PID names it.",
-            lock.place
-        ),
-        Some(kind) if kind.is_streams() => format!(
-            "All threads write to one stream at {}, whose lock is the C library's own: format a whole \
-             message first and write it at once, give each thread a buffer, or let one thread write.",
-            lock.place
-        ),
-        Some(Kind::Loader) => format!(
-            "The dynamic loader has one lock for the whole process: look up libraries and functions \
-             once, and keep them, instead of at {}.",
-            lock.place
-        ),
-        Some(Kind::Libc) => format!(
-            "The lock is the C library's own ({}): call that function less often from {}, or another \
-             one that takes no lock.",
-            lock.what, lock.place
-        ),
-        _ => format!("The lock is the runtime's own: do less of what takes it, at {}.", lock.place),
-    }
+    let name = match lock.finding.as_ref().map(|one| one.kind) {
+        Some(Kind::Gil) => "gil",
+        Some(Kind::Gvl) => "gvl",
+        Some(Kind::Monitor) => "monitor",
+        Some(kind) if kind.is_streams() => "stream",
+        Some(Kind::Loader) => "loader",
+        Some(Kind::Libc) => "libc",
+        _ => "runtime",
+    };
+    told(name, &[("place", &lock.place), ("what", &lock.what)])
 }
 
 fn idle(found: &Findings) -> String {
     if let Some(runtime) = found.facts.hides {
-        return format!(
-            "{runtime} lets its own threads wait where no system call tells of it, so locks between \
-             them are not seen here: use its own profile of locks, too."
-        );
+        return told("hides", &[("runtime", runtime)]);
     }
     let work = worst_of(found, Class::Work);
-    if work.is(Kind::Barrier) {
-        return "The threads of a team wait for its slowest one: give them parts of the same length, \
-                or more and smaller ones (OpenMP's schedule(dynamic)), or start fewer threads."
-            .into();
-    }
-    let said = "Another lock would change next to nothing: find out why work, or an answer, comes \
-                late, or start fewer threads.";
-    match work.finding {
-        Some(one) if one.kind == Kind::Poll && found.sees_no_wakers(&one) => {
-            format!("{said} Whether threads are woken there for nothing is not seen: root sees it.")
-        }
-        _ => said.into(),
+    let Some(one) = &work.finding else { return told("idle", &[]) };
+    match inversion(one) {
+        Some(cure) => cure,
+        None if work.is(Kind::Barrier) => told("barrier", &[]),
+        None if chain(one).is_some() => told("follow", &[]),
+        None if work.is(Kind::Poll) && found.sees_no_wakers(one) => told("idle-poll", &[]),
+        None => told("idle", &[]),
     }
 }
 
 /// Says why too little was seen, if that is not that holders are unknown, and how to see more: the
 /// first reason that explains the others.
-fn gap(found: &Findings) -> (Option<String>, &'static str) {
+fn gap(found: &Findings) -> (Option<String>, String) {
     let Findings { facts, verdict, report, .. } = found;
     let waited = format!("{} was spent waiting for locks.", percent(verdict.lock_share));
     let is_little = verdict.lock_share < NOTICED;
     if facts.is_secret {
         let said = "Nothing is known of this program's waits: this user may not see in which calls its \
                     threads sleep.";
-        return (Some(said.into()), "Run this as root, or as the program's user.");
+        return (Some(said.into()), told("see-secret", &[]));
     }
     let unseen = share(report.time.of(State::Unknown), report.time.total());
     if unseen > 0.5 {
@@ -329,36 +221,31 @@ fn gap(found: &Findings) -> (Option<String>, &'static str) {
         let all = "of their time: they slept, or ran, all the while.";
         return (
             Some(format!("Nothing was seen of threads for {part} {all}")),
-            "A thread is first seen when it gets or loses a processor: watch for longer, if the \
-             program runs for longer.",
+            told("see-longer", &[]),
         );
     }
     if found.crowd().is_some() {
         let did = "the one that woke did next to nothing before it waited again";
-        return (
-            Some(format!("{} {did}. {waited}", crowd(found))),
-            "If there was nothing to do, wake one thread for each task; if each found what it had \
-             waited for, as in a group commit, what matters is who wakes them: --source preload \
-             tells which it is, for programs that can preload a library.",
-        );
+        return (Some(format!("{} {did}. {waited}", crowd(found))), told("see-crowd", &[]));
     }
     if let Some(one) = found.open().filter(|one| is_little && one.kind == Kind::PyLock) {
-        return pythons(found, one);
+        let of_kind = found.rows.iter().filter(|row| row.kind == one.kind);
+        let all = share(of_kind.map(|row| row.row.waited_ns).sum(), report.time.total());
+        let (all, waited) = (percent(all), percent(verdict.lock_share));
+        let words = [("part", &*all), ("place", &one.path()), ("waited", &waited)];
+        return (Some(told("python", &words)), told("see-python", &[]));
     }
     if let Some(one) = found.open().filter(|_| is_little) {
         let (unseen, advice) = match one.kind {
-            Kind::Park => (
-                "the code that parks",
-                "Java tells which: jstack PID, or async-profiler's profile of locks.",
-            ),
-            _ => ("who ends that", "Run this as root, which tells who wakes whom."),
+            Kind::Park => ("the code that parks", "see-parks"),
+            _ => ("who ends that", "see-wakers"),
         };
         let Worst { share, place, what, .. } = worst(found, Some(one.clone()));
         let said = format!(
             "For {share} of all thread time, threads waited at {place} ({what}) for what may be a \
              lock, or work: {unseen} is not seen. {waited}"
         );
-        return (Some(said), advice);
+        return (Some(said), told(advice, &[]));
     }
     let unknown = Finding::together(found.rows.iter().filter(|one| one.kind == Kind::Unknown));
     let part = worst(found, unknown.into_iter().next()).share;
@@ -369,33 +256,11 @@ fn gap(found: &Findings) -> (Option<String>, &'static str) {
     // Looks know who holds a mutex of the C library, and only its locks can be preloaded.
     let is_of_libc = locks.first().is_none_or(|one| one.kind != Kind::Mutex);
     let advice = match (missed, facts.is_by_looks) {
-        (true, _) => "A preloaded library does not see who holds these locks: run this as root.",
-        (_, true) if facts.can_preload && is_of_libc => {
-            "Looks know the holders of the GNU C library's mutexes only. Other sources know more: \
-             run this as root, or start the program with --source preload."
-        }
-        (_, true) => "Looks know the holders of the GNU C library's mutexes only: root sees more.",
-        _ if found.rows.iter().any(is_looked) => {
-            "A preloaded library looks only seldom at plain system calls, such as a read of a \
-             socket or a pipe: root, or --source looks, sees them."
-        }
-        _ => "Watch for longer, or give the program debug information.",
+        (true, _) => "see-holders",
+        (_, true) if facts.can_preload && is_of_libc => "see-more",
+        (_, true) => "see-root",
+        _ if found.rows.iter().any(is_looked) => "see-calls",
+        _ => "see-names",
     };
-    (said, advice)
-}
-
-/// Says that it is not known what threads waited for by locks of Python.
-fn pythons(found: &Findings, one: &Finding) -> (Option<String>, &'static str) {
-    let of_kind = found.rows.iter().filter(|row| row.kind == one.kind);
-    let all = share(of_kind.map(|row| row.row.waited_ns).sum(), found.report.time.total());
-    let said = format!(
-        "For {} of all thread time, threads waited for Python's locks, most at {}: whether as \
-         locks, or for work, is not known; {} was spent waiting for others.",
-        percent(all),
-        one.path(),
-        percent(found.verdict.lock_share)
-    );
-    let advice = "A python with debug information would tell, and py-spy dump --pid PID names \
-                  the Python functions that wait.";
-    (Some(said), advice)
+    (said, told(advice, &[]))
 }

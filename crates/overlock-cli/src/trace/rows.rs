@@ -41,6 +41,7 @@ fn summary(found: &Findings, source: &str) -> Value {
         "thread_ns": times(&found.report.time),
         "samples": found.report.samples,
         "lost": found.facts.lost,
+        "of_others": found.facts.others.0,
         "unkept": found.report.unkept,
         "cost": found.facts.cost,
     })
@@ -49,11 +50,21 @@ fn summary(found: &Findings, source: &str) -> Value {
 /// Returns the record of what threads slept for at a place.
 fn row(one: &Finding, total: u64) -> Value {
     let row = &one.row;
-    let said = |all: &[(String, u64)], key: &str| -> Vec<Value> {
-        all.iter().map(|(what, ns)| json!({key: what, "ns": ns})).collect()
-    };
+    let enders: Vec<Value> =
+        one.enders.iter().map(|(by, ns)| json!({"by": by, "ns": ns})).collect();
     let locks: Vec<String> = one.locks.iter().take(16).map(|lock| format!("{lock:#x}")).collect();
     let quantile = |quantile| row.wait_ns.quantile(quantile).min(row.longest_ns);
+    let chain: Vec<Value> = one
+        .followed()
+        .into_iter()
+        .map(|did| {
+            let did = did.iter().map(|(one, ns)| {
+                json!({"thread": one.thread, "state": one.state.name(), "what": one.what,
+                       "where": one.place, "ns": ns})
+            });
+            did.collect()
+        })
+        .collect();
     json!({
         "kind": match one.class {
             Class::Lock => "trace-lock",
@@ -65,9 +76,10 @@ fn row(one: &Finding, total: u64) -> Value {
         "what": one.what,
         "where": one.place,
         "callers": one.callers,
+        "chain": chain,
         "path": one.path(),
         "share": share(row.waited_ns, total),
-        "ender": one.enders.first().map(|(who, _)| who),
+        "ender": one.ender().map(|(who, _)| who),
         "locks": locks,
         "locks_count": one.locks.len(),
         "waits": row.waits,
@@ -93,8 +105,7 @@ fn row(one: &Finding, total: u64) -> Value {
         "found_free": row.found_free,
         "in_crowd": row.in_crowd,
         "for_nothing": row.for_nothing,
-        "slept_in": said(&one.slept_in, "in"),
-        "ended_by": said(&one.enders, "by"),
+        "ended_by": enders,
     })
 }
 

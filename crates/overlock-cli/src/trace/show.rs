@@ -1,6 +1,6 @@
 //! The diagnosis, and the tables behind it.
 
-use super::cures::released;
+use super::cures::chain;
 use super::diagnosis::{advice, diagnosis};
 use super::worst::percent;
 use crate::table::Table;
@@ -25,7 +25,8 @@ pub(crate) fn text(found: &Findings, top: usize) -> String {
     if !locks.is_empty() {
         lines.push("\nWhat the locks' holders did meanwhile, in parts of each wait:".into());
         lines.push(locks_table(&locks));
-        lines.extend(locks.iter().filter_map(|one| sleeping(one)));
+        let told = |one: &&Finding| Some(format!("{}: {}", one.place, chain(one)?));
+        lines.extend(locks.iter().filter_map(told));
     }
     if !found.loops.is_empty() {
         lines.push("\nLoops that wait on a processor:".into());
@@ -64,8 +65,15 @@ fn evidence(found: &Findings) -> Vec<String> {
         ));
     }
     if found.facts.lost > 0 {
+        let whose = match &found.facts.others {
+            (part, most) if *part > 0.5 => {
+                format!(" ({} of all were of other programs, most of {most})", percent(*part))
+            }
+            _ => String::new(),
+        };
         lines.push(format!(
-            "Events were lost {} times, because there were too many; what they hid counts as unknown.",
+            "Events were lost {} times, because there were too many{whose}; what they hid counts as \
+             unknown.",
             found.facts.lost
         ));
     }
@@ -125,7 +133,7 @@ fn rows_table(found: &Findings, rows: &[Finding], top: usize) -> String {
             or("-", units::count(one.row.waits as f64)),
             or("-", units::time(one.row.longest_ns as f64)),
             or("-", cut(&one.longest_thread, WHAT)),
-            one.enders.first().map_or("-".into(), |(who, _)| cut(who, PLACE)),
+            one.ender().map_or("-".into(), |(who, _)| cut(who, PLACE)),
         ]);
     }
     let rest: u64 = rows.iter().skip(top).map(|one| one.row.waited_ns).sum();
@@ -140,12 +148,17 @@ fn rows_table(found: &Findings, rows: &[Finding], top: usize) -> String {
 }
 
 fn locks_table(locks: &[&Finding]) -> String {
-    let mut heads = vec!["where", "lock", "waits", "waited", "p50", "p99.9", "longest"];
+    let mut heads = vec!["where", "lock", "p50", "p99.9"];
     heads.extend(State::HOLDERS.map(State::head));
     let mut table = Table::new(&heads);
     for one in locks {
         let mut cells = vec![cut(&one.path(), PLACE), cut(&lock_name(one), WHAT)];
-        cells.extend(lengths(one));
+        // Looks see no single wait from its beginning to its end. None is longer than the longest.
+        let waits = &one.row.wait_ns;
+        cells.extend([0.5, 0.999].map(|part| match waits.count() {
+            0 => "-".into(),
+            _ => units::time(waits.quantile(part).min(one.row.longest_ns) as f64),
+        }));
         cells.extend(parts(&one.row.holder));
         table.row(cells);
     }
@@ -157,41 +170,6 @@ fn parts(holder: &Times) -> impl Iterator<Item = String> {
         0 => "-".into(),
         ns => percent(share(ns, holder.total())),
     })
-}
-
-fn lengths(one: &Finding) -> [String; 5] {
-    // Looks see no single wait from its beginning to its end. The longest is exact, and no other is
-    // longer.
-    let at = |quantile| match one.row.wait_ns.count() {
-        0 => "-".into(),
-        _ => {
-            let ns = one.row.wait_ns.quantile(quantile).min(one.row.longest_ns);
-            units::time(ns as f64)
-        }
-    };
-    [
-        units::count(one.row.waits as f64),
-        units::time(one.row.waited_ns as f64),
-        at(0.5),
-        at(0.999),
-        units::time(one.row.longest_ns as f64),
-    ]
-}
-
-/// Says what the holders of a lock slept in, if that matters.
-fn sleeping(one: &Finding) -> Option<String> {
-    let total = one.row.holder.total();
-    if share(one.row.holder.of(State::asleep()), total) < 0.05 {
-        return None;
-    }
-    let said: Vec<String> = one
-        .slept_in
-        .iter()
-        .take(3)
-        .map(|(what, ns)| format!("{what} {}", percent(share(*ns, total))))
-        .collect();
-    let by = released(one).map(|by| format!(" ({by})")).unwrap_or_default();
-    Some(format!("The holders of {}{by} slept in: {}.", one.place, said.join("; ")))
 }
 
 fn loops_table(found: &Findings, top: usize) -> String {

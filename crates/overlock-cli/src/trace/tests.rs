@@ -1,13 +1,14 @@
 //! What is said of a trace that was written by hand.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use overlock_trace::analysis::What::{
     Born, Exit, In, Out, Sample, Wait, WaitEnd, Wake, WakeEnd, Woken,
 };
 use overlock_trace::analysis::{Analysis, Limits, Reason, Site, State, TraceEvent, Wakes, What};
-use overlock_trace::{Class, Cure, Facts, Finding, Findings, Kind, Loop};
+use overlock_trace::{Class, Cure, Facts, Finding, Findings, Kind, Loop, Step};
 
+use super::cures::told;
 use super::diagnosis::{advice, diagnosis};
 use super::show::text;
 
@@ -41,8 +42,8 @@ fn found(events: &[(u64, u32, What)]) -> Findings {
             processes: 1,
             locks: if is_wait { BTreeSet::from([LOCK]) } else { BTreeSet::new() },
             row: row.clone(),
-            slept_in: vec![("fsync, a disk".into(), row.holder.of(State::asleep()))],
-            enders: vec![("log (log.c:5), writer (1)".into(), row.waited_ns)],
+            chains: chains(row.waited_ns, row.holder.of(State::asleep())),
+            enders: BTreeMap::from([("log (log.c:5), writer (1)".into(), row.waited_ns)]),
             longest_thread: "server (2)".into(),
             behind_readers_ns: 0,
             is_orphan: false,
@@ -57,6 +58,20 @@ fn found(events: &[(u64, u32, What)]) -> Findings {
     let (rows, loops) = (rows.collect(), loops.collect());
     let facts = Facts { can_preload: true, processors: 2, ..Facts::default() };
     Findings::judged(report, rows, loops, facts)
+}
+
+/// A thread that others waited for slept for a part of the time, and else ran.
+fn chains(all: u64, slept: u64) -> BTreeMap<Vec<Step>, u64> {
+    let step = |state, what: &str, place: &str| Step {
+        thread: "writer (1)".into(),
+        state,
+        is_circle: false,
+        what: what.into(),
+        place: place.into(),
+    };
+    let asleep = step(State::asleep(), "fsync, a disk", "sync (log.c:4)");
+    let runs = step(State::Running, "", "format (log.c:9)");
+    [(vec![asleep], slept), (vec![runs], all - slept)].into_iter().collect()
 }
 
 const BORN: [(u64, u32, What); 2] =
@@ -222,7 +237,9 @@ fn holders_are_named_and_blamed_for_what_they_did() {
     found.verdict.cure = Cure::GiveProcessors;
     found.facts.processors = 8;
     found.verdict.holder.add(State::Preempted, 1 << 40);
-    assert!(advice(&found).contains("section (released by log (log.c:5), writer (1)). Other"));
+    assert!(advice(&found).contains("section. Other"), "{}", advice(&found));
+    let who = "They wait for writer (1), at log (log.c:5), which runs at format (log.c:9)";
+    assert!(diagnosis(&found).contains(who), "{}", diagnosis(&found));
     assert!(!advice(&found).contains("compare"), "{}", advice(&found));
     found.report.time.add(State::Running, 1 << 40);
     let own = advice(&found);
@@ -238,15 +255,27 @@ fn a_lock_of_the_kernel_is_told_by_its_call() {
     found.verdict.cure = Cure::Unblock;
     found.rows[0].class = Class::Outside;
     found.rows[0].kind = Kind::KernelLock;
-    for (what, said, is_shared) in [
-        ("pwrite64, a kernel lock", "file's inode there (pwrite64): use several files", false),
-        ("page fault, a kernel lock", "posix_spawn", true),
-        ("munmap, the lock of the memory map", "memory map there (munmap)", true),
-        ("unlink, a kernel lock", "a kernel lock (unlink) there: do that less often", false),
+    for (what, said) in [
+        ("pwrite64, a kernel lock", "file's inode there (pwrite64): use several files"),
+        (
+            "page fault, a kernel lock",
+            "processes that do not share it, and start programs by posix",
+        ),
+        ("munmap, the lock of the memory map", "memory map there (munmap)"),
+        ("unlink, a kernel lock", "a kernel lock (unlink) there: do that less often"),
     ] {
         found.rows[0].what = what.into();
-        let advice = advice(&found);
-        assert!(advice.contains(said) && advice.contains("log (log.c:5)"), "{advice}");
-        assert_eq!(advice.contains("processes that do not share"), is_shared, "{advice}");
+        assert!(advice(&found).contains(said), "{}", advice(&found));
     }
+}
+
+/// Each advice that is asked for is there, and each one that is there is asked for.
+#[test]
+fn advice_is_kept_by_its_name() {
+    let code = [include_str!("cures.rs"), include_str!("diagnosis.rs")].concat();
+    for (name, _) in include_str!("said.txt").lines().filter_map(|line| line.split_once(" | ")) {
+        assert!(code.contains(&format!("\"{name}\"")), "{name}");
+    }
+    let asked = code.split("told(\"").skip(1).filter_map(|rest| rest.split('"').next());
+    asked.for_each(|name| assert!(!told(name, &[]).is_empty(), "{name}"));
 }

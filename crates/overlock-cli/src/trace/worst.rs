@@ -35,7 +35,8 @@ pub(super) fn worst(found: &Findings, finding: Option<Finding>) -> Worst {
     Worst { what, place, share: percent(share(ns, found.report.time.total())), finding }
 }
 
-/// The callers of a place are told if one path to it has most of its time.
+/// The callers of a place are told if one path to it has most of its time. A thread that waits for
+/// another one's end, or for some time, by its own will, is told of last.
 pub(super) fn worst_of(found: &Findings, class: Class) -> Worst {
     let mut places: Vec<Finding> = Vec::new();
     for one in found.of(class) {
@@ -44,11 +45,16 @@ pub(super) fn worst_of(found: &Findings, class: Class) -> Worst {
                 if one.row.waited_ns * 2 > place.row.waited_ns {
                     place.callers.clear();
                 }
-                place.row.merge(&one.row);
-                place.locks.extend(&one.locks);
+                place.absorb(&one);
             }
             None => places.push(one),
         }
     }
-    worst(found, places.into_iter().max_by_key(|one| one.row.waited_ns))
+    let total = found.report.time.total();
+    let rank = |one: &Finding| {
+        let is_by_will = matches!(one.kind, Kind::Join | Kind::Child | Kind::Timer | Kind::Idle);
+        let is_first = !is_by_will && share(one.row.waited_ns, total) > NOTICED;
+        (is_first, one.kind == Kind::Timer, one.row.waited_ns)
+    };
+    worst(found, places.into_iter().max_by_key(rank))
 }

@@ -151,8 +151,13 @@ pub(crate) const STARVED: &str = "there was no processor to be seen on";
 impl Both {
     pub(crate) fn by(source: &str, name: &str, args: &[&str]) -> Self {
         let (_folder, program) = compiled(name);
+        Both::of_turn(name, source, &program, args)
+    }
+
+    /// Traces a program when a program of this name may be.
+    pub(crate) fn of_turn(name: &str, source: &str, program: &str, args: &[&str]) -> Self {
         let _turn = turn(name);
-        Both::of(run(source, &program, args))
+        Both::of(run(source, program, args))
     }
 
     #[track_caller]

@@ -8,7 +8,9 @@
 //!   long the lock was free before, no event says; it is at most a wake-up latency.
 //!
 //! That time of each waiter is then split by the states of H on its timeline. If H itself slept for
-//! another lock, that lock's past says what its holder did, and so on to the end of the chain. From
+//! another lock, that lock's past says what its holder did, and if for anything else, what the
+//! thread did that woke it, and so on to the end of the chain. A sleep that is no wait on a word,
+//! or is ended without a call, as a join is, is split by what the thread did that ended it. From
 //! the release until it runs, a woken waiter is late: the lock is free, or a thief has it that left
 //! no trace. A waiter that finds the lock gone waits on, and the thief is who releases it next; the
 //! sleeps are one stall. A wait that ends without a release (a timeout, a signal, lost events) is
@@ -140,6 +142,8 @@ pub(super) fn word(process: u32, lock: u64) -> (u32, u64) {
 
 /// Chains of locks are followed this far; beyond that, and in circles, the end is unknown.
 pub(super) const LONGEST_CHAIN: usize = 16;
+/// Threads that have ended are remembered, for as long as others wait, while there are no more.
+const MOST_ENDED: usize = 1 << 10;
 /// Old states are forgotten each time that so many events have come.
 const EVENTS_BETWEEN_CLEARINGS: u64 = 1 << 14;
 
@@ -179,7 +183,7 @@ impl Analysis {
             thread.got.clear();
             thread.wakes = None;
             if let Some(wait) = &mut thread.wait {
-                wait.credit(State::Unknown, at.saturating_sub(wait.from));
+                wait.holder.add(State::Unknown, at.saturating_sub(wait.from));
                 wait.from = at.max(wait.from);
                 wait.is_woken = false;
             }
@@ -273,6 +277,7 @@ impl Analysis {
             }
             What::Slept(reason) => thread.line.slept(reason),
             What::Sample { site, spins } => {
+                thread.line.ran_at(at, site);
                 let process = thread.process;
                 let starved = self.starved.get(&process).is_some_and(|count| *count > 0);
                 self.spins.sample(process, site, spins, starved, self.limits.sites);
@@ -316,9 +321,13 @@ impl Analysis {
             .threads
             .values()
             .flat_map(|thread| thread.wait.iter().chain(thread.ended.iter().map(|(wait, _)| wait)));
-        let horizon = waits.map(|wait| wait.from).min().unwrap_or(self.last);
+        let is_asleep = |thread: &&Thread| matches!(thread.line.state(), State::Asleep(..));
+        let sleeps = self.threads.values().filter(is_asleep).map(|thread| thread.line.since());
+        let horizon = waits.map(|wait| wait.from).chain(sleeps).min().unwrap_or(self.last);
         let horizon = self.needed_from.map_or(horizon, |from| from.min(horizon));
-        self.threads.retain(|_, thread| !thread.has_ended);
+        let few = self.threads.len() < MOST_ENDED;
+        let may_matter = |thread: &Thread| few && thread.line.since() > horizon;
+        self.threads.retain(|_, thread| !thread.has_ended || may_matter(thread));
         self.threads.values_mut().for_each(|thread| thread.line.forget(horizon));
         self.locks.retain(|_, lock| !lock.forget(horizon));
     }

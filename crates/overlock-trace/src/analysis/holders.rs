@@ -1,9 +1,10 @@
-//! Which threads have locks, and what these do while others wait.
+//! Which threads have locks, or end other waits, and what these do while others wait.
 
+use super::chain::{Link, Part};
 use super::engine::{Analysis, LONGEST_CHAIN, word};
 use super::event::Wakes;
 use super::lock::Had;
-use super::state::{Link, Site, State};
+use super::state::{Site, State};
 
 impl Analysis {
     pub(super) fn takes(&mut self, at: u64, id: u32, address: u64) {
@@ -35,19 +36,19 @@ impl Analysis {
             return;
         }
         lock.held_until(holder, at, release.is_some());
-        let lock = &self.locks[&word(process, address)];
-        let is_crowd = release.is_some_and(|how| how.all) && lock.waiters.len() > 1;
-        for waiter in &lock.waiters {
+        let waiters = std::mem::take(&mut lock.waiters);
+        let is_crowd = release.is_some_and(|how| how.all) && waiters.len() > 1;
+        for waiter in &waiters {
             let Some(wait) = self.threads.get(waiter).and_then(|thread| thread.wait.as_ref())
             else {
                 continue;
             };
             let (from, site, is_woken) = (wait.from, wait.site, wait.is_woken);
-            let mut parts = Vec::new();
+            let mut walk = Walk::new(self);
             if !is_woken {
-                let mut chain = Vec::new();
-                self.split((process, address, site), from, at, &mut chain, &mut parts);
+                walk.word((process, address), (from, at.max(from)), (site, 0));
             }
+            let parts = walk.parts;
             let wait = self.threads.get_mut(waiter).and_then(|thread| thread.wait.as_mut());
             let Some(wait) = wait.filter(|_| !is_woken) else { continue };
             wait.is_known_to(at, parts);
@@ -58,6 +59,9 @@ impl Analysis {
                     wait.sees_reader(holder, at);
                 }
             }
+        }
+        if let Some(lock) = self.locks.get_mut(&word(process, address)) {
+            lock.waiters = waiters;
         }
     }
 
@@ -74,51 +78,93 @@ impl Analysis {
         }
     }
 
-    /// Splits the time between two points by what the holders of a lock did, for a thread that
-    /// waits at a place. One that waits there itself is no holder, but the next in a line: threads
-    /// of some runtimes have a word each.
-    fn split(
-        &self,
-        (process, address, site): (u32, u64, Site),
-        from: u64,
-        to: u64,
-        chain: &mut Vec<(u32, u64)>,
-        parts: &mut Vec<(Link, u64)>,
+    /// Returns what a thread did between two points that ended the wait of another one at a place.
+    pub(super) fn did(&self, ender: u32, from: u64, to: u64, site: Site) -> Vec<Part> {
+        let mut walk = Walk::new(self);
+        walk.thread(ender, (from, to), (site, 0));
+        walk.parts
+    }
+}
+
+/// A walk along threads that waited for each other, to the end of each chain.
+struct Walk<'a> {
+    analysis: &'a Analysis,
+    /// The words for which they waited.
+    words: Vec<(u32, u64)>,
+    depth: usize,
+    chain: Vec<Link>,
+    parts: Vec<Part>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(analysis: &'a Analysis) -> Self {
+        Walk { analysis, words: Vec::new(), depth: 0, chain: Vec::new(), parts: Vec::new() }
+    }
+
+    fn ends(&mut self, link: Link, ns: u64) {
+        let mut chain = self.chain.clone();
+        chain.push(link);
+        self.parts.push((chain, ns));
+    }
+
+    /// Splits the time between two points by what the holders of a word did, for a thread that
+    /// waits at a place. Where none is known, the one that ended the wait counts.
+    fn word(
+        &mut self,
+        (process, address): (u32, u64),
+        (from, to): (u64, u64),
+        (site, ender): (Site, u32),
     ) {
         let link = word(process, address);
-        let lock = self.locks.get(&link);
-        let length = to.saturating_sub(from);
-        if chain.contains(&link) {
-            return parts.push((State::Waiting(address, site).into(), length));
-        }
-        let Some(lock) = lock.filter(|_| chain.len() < LONGEST_CHAIN) else {
-            return parts.push((State::Unknown.into(), length));
+        let waiter = (site, address);
+        let Some(lock) = self.analysis.locks.get(&link) else {
+            return self.thread(ender, (from, to), waiter);
         };
-        chain.push(link);
-        lock.during(from, to, |from, to, had| {
-            let holder = match had {
-                None => return parts.push((State::Unknown.into(), to - from)),
-                Some(Had::Free) => return parts.push((State::Late.into(), to - from)),
-                Some(Had::By(holder)) => self.threads.get(&holder),
-            };
-            let Some(holder) = holder else {
-                return parts.push((State::Unknown.into(), to - from));
-            };
-            let process = holder.process;
-            holder.line.during(from, to, |from, to, state| {
-                let State::Waiting(lock, at) = state else {
-                    return parts.push((state.into(), to - from));
-                };
-                let mut inner = Vec::new();
-                self.split((process, lock, at), from, to, chain, &mut inner);
-                let is_line = at == site && site != Site(0) && lock != address;
-                let behind = |(part, ns): (Link, u64)| match is_line {
-                    true => (part, ns),
-                    false => (Link { via: Some(at), end: part.end }, ns),
-                };
-                parts.extend(inner.into_iter().map(behind));
-            });
+        self.words.push(link);
+        lock.during(from, to, |from, to, had| match had {
+            None => self.thread(ender, (from, to), waiter),
+            Some(Had::By(holder)) => self.thread(holder, (from, to), waiter),
+            Some(Had::Free) => {
+                self.ends(Link { state: State::Late, ..Link::default() }, to - from);
+            }
         });
-        chain.pop();
+        self.words.pop();
+    }
+
+    /// Splits the time between two points by what a thread did. One that waits at the place of the
+    /// waiter is no link of the chain, but the next in a line: threads of some runtimes have a word
+    /// each, and threads that hand on a token wait for it by turns.
+    fn thread(&mut self, id: u32, (from, to): (u64, u64), (site, address): (Site, u64)) {
+        let thread = self.analysis.threads.get(&id).filter(|_| self.depth < LONGEST_CHAIN);
+        let Some(thread) = thread else {
+            return self.ends(Link::default(), to.saturating_sub(from));
+        };
+        self.depth += 1;
+        thread.line.during(from, to, |from, to, state, (ender, place)| {
+            let link = |state, site| Link { thread: id, state, site };
+            let length = self.chain.len();
+            let is_line = |at: Site| at == site && site != Site(0);
+            match state {
+                State::Waiting(lock, at) => {
+                    let link = link(State::Waiting(0, at), Site(0));
+                    if self.words.contains(&word(thread.process, lock)) {
+                        return self.ends(link, to - from);
+                    }
+                    let is_line = is_line(at) && lock != address;
+                    self.chain.extend((!is_line).then_some(link));
+                    self.word((thread.process, lock), (from, to), (at, ender));
+                }
+                State::Asleep(_, at)
+                    if ender != id && self.analysis.threads.contains_key(&ender) =>
+                {
+                    self.chain.extend((!is_line(at)).then_some(link(state, Site(0))));
+                    self.thread(ender, (from, to), (at, 0));
+                }
+                State::Running => self.ends(link(state, place), to - from),
+                state => self.ends(link(state, Site(0)), to - from),
+            }
+            self.chain.truncate(length);
+        });
+        self.depth -= 1;
     }
 }

@@ -40,6 +40,7 @@ impl Lock {
     /// A thread begins to wait.
     pub(crate) fn joins(&mut self, thread: u32, at: u64) {
         if self.waiters.is_empty() {
+            self.push(self.known_to, self.free_to().min(at), Had::Free);
             self.known_to = self.known_to.max(at);
             self.released = None;
             self.taken = None;
@@ -87,6 +88,12 @@ impl Lock {
         self.taken = (!is_released).then_some((holder, from));
     }
 
+    /// Returns until when the lock has been free that was released last, as far as that is known.
+    fn free_to(&self) -> u64 {
+        let taken = self.taken.map_or(u64::MAX, |(_, taken)| taken);
+        self.released.map_or(0, |_| taken)
+    }
+
     fn push(&mut self, from: u64, to: u64, had: Had) {
         if to > from {
             self.past.push_back(Segment { from, to, had });
@@ -123,8 +130,12 @@ impl Lock {
             each(segment.from.max(from), segment.to.min(to), Some(segment.had));
             at = segment.to.min(to);
         }
-        if at < to {
-            each(at, to, None);
+        let free_to = if at < self.known_to { at } else { self.free_to().clamp(at, to) };
+        if at < free_to {
+            each(at, free_to, Some(Had::Free));
+        }
+        if free_to < to {
+            each(free_to, to, None);
         }
     }
 }

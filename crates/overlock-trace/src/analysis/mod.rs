@@ -9,6 +9,7 @@
 //! counted.
 #![forbid(unsafe_code)]
 
+mod chain;
 mod engine;
 mod event;
 pub(crate) mod hash;
@@ -23,9 +24,10 @@ mod state;
 mod timeline;
 mod wait;
 
+pub use chain::Link;
 pub use engine::{Analysis, Limits};
 pub use event::{SHARED, TraceEvent, Wakes, What};
 pub use report::{Key, Report, WaitStats};
 pub use snapshot::{Holder, Look, Snapshot};
 pub use spin::SpinReport;
-pub use state::{Link, Reason, Site, State, Times};
+pub use state::{Reason, Site, State, Times};

@@ -1,7 +1,8 @@
 //! What came out: each thing that threads slept for at a place, split by what a lock's holder did.
 
+use super::chain::Link;
 use super::spin::SpinReport;
-use super::state::{Link, Reason, Site, State, Times};
+use super::state::{Reason, Site, State, Times};
 use overlock_results::stats::Sum;
 use std::collections::BTreeMap;
 
@@ -30,10 +31,10 @@ pub struct WaitStats {
     pub longest_ns: u64,
     /// The thread that waited for so long.
     pub longest_thread: u32,
-    /// What the holder did meanwhile.
+    /// What the holder, or who ended the sleep, did meanwhile.
     pub holder: Times,
-    /// What holders did that did not run.
-    pub links: BTreeMap<Link, u64>,
+    /// The same with those for whom they waited themselves.
+    pub chains: BTreeMap<Vec<Link>, u64>,
     /// Which threads ended the stalls, where, how many of them, and for how long others waited for
     /// each: of the holders that a thread has waited for, the last one ends its stall.
     pub enders: BTreeMap<(u32, Site), (u64, u64)>,
@@ -98,8 +99,8 @@ impl WaitStats {
             (self.longest_ns, self.longest_thread) = (other.longest_ns, other.longest_thread);
         }
         self.holder.add_all(&other.holder);
-        for (link, ns) in &other.links {
-            *self.links.entry(*link).or_default() += ns;
+        for (chain, ns) in &other.chains {
+            *self.chains.entry(chain.clone()).or_default() += ns;
         }
         other.enders.iter().for_each(|(ender, sum)| self.ended_by(*ender, *sum));
         self.passed_ns += other.passed_ns;

@@ -22,9 +22,9 @@ impl Analysis {
             *starved = starved.saturating_sub(1);
         }
         *starved += u32::from(state == State::Preempted);
-        thread.line.turn(at, state, thread.wait.is_some());
+        thread.line.turn(at, state, thread.wait.is_some(), ender);
         if let (State::Asleep(reason, site), since) = before {
-            self.slept(id, (reason, site), at.saturating_sub(since), ender);
+            self.slept(id, (reason, site), since, ender);
         }
     }
 
@@ -33,16 +33,17 @@ impl Analysis {
         &mut self,
         id: u32,
         (reason, site): (Reason, Site),
-        ns: u64,
+        since: u64,
         ender: Option<(u32, Site)>,
     ) {
+        let ended = self.threads.get(&id).map_or(since, |thread| thread.line.since());
+        let ns = ended - since;
         if ns == 0 || self.is_by_looks {
             return;
         }
         let waker = ender.and_then(|(by, _)| self.threads.get(&by));
         let is_handed_on = waker.is_some_and(|waker| waker.comes_from(site));
         let Some(thread) = self.threads.get_mut(&id) else { return };
-        let ended = thread.line.since();
         let is_for_nothing = thread.has_done_nothing(site, ended);
         if ender.is_some() {
             thread.was_woken(site, ended);
@@ -53,10 +54,15 @@ impl Analysis {
         if (reason, site) == Default::default() {
             return;
         }
+        let mut wait = Wait::new(0, site, false, since);
+        if let Some((by, _)) = ender.filter(|(by, _)| self.threads.contains_key(by)) {
+            wait.is_known_to(ended, self.did(by, since, ended, site));
+        }
         let index = self.row(key);
         let row = &mut self.rows[index];
         row.stall(id, ns);
         ender.into_iter().for_each(|ender| row.ended_by(ender, (1, ns)));
+        row.take(&wait, ended, self.limits.reasons);
         row.handed_on += u64::from(is_handed_on);
         row.for_nothing += u64::from(is_for_nothing);
         let is_together = ended.saturating_sub(row.last_ended) < MOMENT_NS;
@@ -74,9 +80,18 @@ impl Analysis {
         let wakes = waker.and_then(|waker| waker.wakes);
         let site = self.threads.get(&id).and_then(|thread| Some(thread.wait.as_ref()?.site));
         let is_handed_on = site.is_some_and(|site| waker.is_some_and(|one| one.comes_from(site)));
+        let Some(thread) = self.threads.get(&id) else { return };
+        // No call has said that it ends the wait, but a thread has ended it. Who ends a wait for a
+        // lock in this way, as by a signal, is not its holder.
+        let is_told = |wait: &Wait| wait.is_woken || wait.is_lock || wakes == Some(wait.lock);
+        let wait = thread.wait.as_ref().filter(|wait| !is_told(wait) && waker.is_some());
+        let rest = wait.map(|wait| (wait.from, wait.site));
+        let parts = rest.map(|(from, site)| self.did(ender.0, from, at.max(from), site));
         let Some(thread) = self.threads.get_mut(&id) else { return };
         if let Some(wait) = &mut thread.wait {
             wait.is_woken |= wakes == Some(wait.lock);
+            wait.is_late |= parts.is_some();
+            parts.into_iter().for_each(|parts| wait.is_known_to(at, parts));
             wait.woken_by(ender);
             wait.is_handed_on = is_handed_on;
         }
@@ -92,7 +107,7 @@ impl Analysis {
         let waits_on = |(wait, _): &(Wait, u64)| (wait.lock, wait.site) == (lock, site);
         let is_lost = thread.ended.as_ref().is_some_and(waits_on);
         if is_lost && let Some((mut wait, _)) = thread.ended.take() {
-            (wait.is_woken, wait.slept) = (false, false);
+            (wait.is_woken, wait.is_late, wait.slept) = (false, false, false);
             wait.lost += 1;
             thread.wakes = None;
             thread.wait = Some(wait);
@@ -111,7 +126,7 @@ impl Analysis {
         if let Some(thread) = self.threads.get_mut(&id)
             && let State::Asleep(..) = thread.line.state()
         {
-            thread.line.turn(at, State::Waiting(lock, site), true);
+            thread.line.turn(at, State::Waiting(lock, site), true, None);
         }
     }
 
@@ -120,7 +135,7 @@ impl Analysis {
         let (process, Some(mut wait)) = (thread.process, thread.wait.take()) else { return };
         // It tells that itself, so it runs.
         if let State::Waiting(..) = thread.line.state() {
-            thread.line.turn(at, State::Running, true);
+            thread.line.turn(at, State::Running, true, None);
         }
         if let Some(lock) = self.locks.get_mut(&word(process, wait.lock)) {
             lock.leaves(id, at, has_it || wait.is_woken || !wait.slept);
@@ -130,7 +145,7 @@ impl Analysis {
             return;
         }
         // With the release told, the rest of the wait is known to be late.
-        wait.is_late = wait.is_woken || (has_it && wait.from > wait.began);
+        wait.is_late |= wait.is_woken || (has_it && wait.from > wait.began);
         let may_be_gone = wait.is_lock && !has_it;
         wait.is_woken |= has_it;
         thread_of(self, id, |thread| thread.ended = Some((wait, at)));
@@ -145,7 +160,7 @@ impl Analysis {
         let Some((mut wait, at)) = thread.ended.take() else { return };
         let process = thread.process;
         let rest = if wait.is_late { State::Late } else { State::Unknown };
-        wait.credit(rest, at.saturating_sub(wait.from));
+        wait.holder.add(rest, at.saturating_sub(wait.from));
         let lock = wait.lock & !SHARED;
         let index = self.row(Key { process, lock, site: wait.site, reason: None });
         let row = &mut self.rows[index];

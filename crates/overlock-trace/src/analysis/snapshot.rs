@@ -1,8 +1,9 @@
 //! What all threads of a process do at one moment, for sources that can only look now and then.
 
+use super::chain::{Link, Part, first};
 use super::engine::{Analysis, LONGEST_CHAIN};
 use super::report::Key;
-use super::state::{Link, State};
+use super::state::{Site, State};
 use super::wait::Wait;
 use std::collections::HashMap;
 
@@ -59,10 +60,17 @@ impl Analysis {
             let ns = to - from;
             match look.holder {
                 _ if reason.is_some() => {}
-                Holder::Thread(holder) if is_ordered || look.is_old => {
-                    self.split_look(threads, (*id, holder), (from, to), &mut wait);
+                holder => {
+                    let mut now = Vec::new();
+                    follow(threads, holder, &mut now);
+                    let parts = match holder {
+                        Holder::Thread(holder) if is_ordered || look.is_old => {
+                            self.split_look((*id, holder), &now, (from, to))
+                        }
+                        _ => vec![(now, ns)],
+                    };
+                    wait.is_known_to(to, parts);
                 }
-                _ => wait.credit(part(threads, look.holder, 0), ns),
             }
             self.looked_ns += if reason.is_some() { 0 } else { ns };
             let index = self.row(Key { process, lock, site, reason });
@@ -82,55 +90,50 @@ impl Analysis {
     /// Splits the time for which a look stands like the part of it in which the waiter slept.
     fn split_look(
         &self,
-        threads: &Snapshot,
         (waiter, holder): (u32, u32),
+        now: &[Link],
         (from, to): (u64, u64),
-        wait: &mut Wait,
-    ) {
-        let now = part(threads, Holder::Thread(holder), 0);
-        let (Some(waiter), Some(line)) =
-            (self.threads.get(&waiter), self.threads.get(&holder).map(|thread| &thread.line))
+    ) -> Vec<Part> {
+        let mut left = to - from;
+        let (Some(waiter), Some(thread)) = (self.threads.get(&waiter), self.threads.get(&holder))
         else {
-            return wait.credit(now, to - from);
+            return vec![(now.to_vec(), left)];
         };
         let start = waiter.line.since().clamp(from, to);
-        let (mut left, mut parts) = (to - from, Vec::new());
-        line.during(start, to, |from, to, state| {
-            let part = match state {
-                State::Running | State::Preempted | State::Throttled => state.into(),
+        let (all, whole, mut parts) = ((to - start).max(1), left, Vec::new());
+        thread.line.during(start, to, |from, to, state, (_, site)| {
+            let chain = |state| vec![Link { thread: holder, state, site }];
+            let chain = match state {
+                State::Running | State::Preempted | State::Throttled => chain(state),
                 // In what it sleeps, or that it has been woken, only the look tells.
-                _ if now.first() == State::Running => State::asleep().into(),
-                _ => now,
+                _ if first(now) == State::Running => chain(State::asleep()),
+                _ => now.to_vec(),
             };
-            parts.push((part, to - from));
-        });
-        let (all, whole) = ((to - start).max(1), left);
-        for (part, ns) in parts {
-            let scaled = u128::from(ns) * u128::from(whole) / u128::from(all);
+            let scaled = u128::from(to - from) * u128::from(whole) / u128::from(all);
             let scaled = u64::try_from(scaled).unwrap_or(left).min(left);
-            wait.credit(part, scaled);
+            parts.push((chain, scaled));
             left -= scaled;
-        }
-        wait.credit(now, left);
+        });
+        parts.push((now.to_vec(), left));
+        parts
     }
 }
 
-/// Returns what the holder of a lock does.
-fn part(threads: &Snapshot, holder: Holder, depth: usize) -> Link {
-    let holder = match holder {
-        Holder::Nobody => return State::Late.into(),
-        Holder::Unknown => return State::Unknown.into(),
-        Holder::Thread(thread) => threads.get(&thread),
+/// Adds what the holder of a lock does, and those for whom it waits.
+fn follow(threads: &Snapshot, holder: Holder, chain: &mut Vec<Link>) {
+    let thread = if let Holder::Thread(thread) = holder { thread } else { 0 };
+    let (state, next) = match (holder, threads.get(&thread)) {
+        (Holder::Nobody, _) => (State::Late, None),
+        // It has been woken, or is being woken, and has no processor yet.
+        (_, Some(Look { state: State::Waiting(..), holder: Holder::Nobody, .. })) => {
+            (State::Preempted, None)
+        }
+        // So long a chain is a circle.
+        (_, Some(Look { state: State::Waiting(_, site), holder, .. })) => {
+            (State::Waiting(0, *site), Some(*holder).filter(|_| chain.len() < LONGEST_CHAIN))
+        }
+        (_, look) => (look.map_or(State::Unknown, |look| look.state), None),
     };
-    match holder {
-        Some(Look { state: State::Waiting(lock, site), holder, .. }) => match holder {
-            // It has been woken, or is being woken, and has no processor yet.
-            Holder::Nobody => State::Preempted.into(),
-            // So long a chain is a circle.
-            _ if depth >= LONGEST_CHAIN => State::Waiting(*lock, *site).into(),
-            _ => Link { via: Some(*site), end: part(threads, *holder, depth + 1).end },
-        },
-        Some(look) => look.state.into(),
-        None => State::Unknown.into(),
-    }
+    chain.push(Link { thread, state, site: Site(0) });
+    next.into_iter().for_each(|holder| follow(threads, holder, chain));
 }

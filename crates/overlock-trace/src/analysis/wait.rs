@@ -1,7 +1,8 @@
 //! A wait while it lasts, and the parts into which its time is split.
 
+use super::chain::{Part, first};
 use super::report::WaitStats;
-use super::state::{Link, Site, State, Times};
+use super::state::{Site, Times};
 use std::collections::BTreeMap;
 
 /// How many readers a wait remembers, to know them again.
@@ -37,7 +38,7 @@ pub(crate) struct Wait {
     /// For how long it was known to wait until each of these threads released the lock.
     pub(crate) releasers: BTreeMap<(u32, Site), u64>,
     pub(crate) holder: Times,
-    pub(crate) links: Vec<(Link, u64)>,
+    pub(crate) chains: Vec<Part>,
     /// The first readers that have released the lock meanwhile, and when.
     readers: [Option<(u32, u64)>; READERS],
     /// When a reader released the lock that has taken it again since.
@@ -46,7 +47,7 @@ pub(crate) struct Wait {
 
 impl WaitStats {
     /// Adds what a wait has found out that ended at a time, with at most some number of things that
-    /// holders slept in.
+    /// holders did.
     pub(crate) fn take(&mut self, wait: &Wait, ended: u64, most: usize) {
         self.holder.add_all(&wait.holder);
         self.lost += wait.lost;
@@ -58,10 +59,13 @@ impl WaitStats {
             *self.kept.get_or_insert_default() += u64::from(is_so && wait.is_for_nothing);
         }
         self.passed_ns += wait.passed.map_or(0, |since| ended.saturating_sub(since));
-        for (link, ns) in &wait.links {
-            let fits = self.links.len() < most || self.links.contains_key(link);
-            let link = if fits { *link } else { State::asleep().into() };
-            *self.links.entry(link).or_default() += ns;
+        for (chain, ns) in &wait.chains {
+            let has_room = self.chains.len() < most;
+            match self.chains.get_mut(chain) {
+                Some(sum) => *sum += ns,
+                None if has_room => drop(self.chains.insert(chain.clone(), *ns)),
+                None => *self.chains.entry(Vec::new()).or_default() += ns,
+            }
         }
     }
 }
@@ -71,10 +75,16 @@ impl Wait {
         Wait { lock, site, is_lock, began, from: began, ..Wait::default() }
     }
 
-    /// It is known what holders did until a time.
-    pub(crate) fn is_known_to(&mut self, at: u64, parts: Vec<(Link, u64)>) {
+    /// It is known what holders, or who ended it, did until a time.
+    pub(crate) fn is_known_to(&mut self, at: u64, parts: Vec<Part>) {
         self.from = at.max(self.from);
-        parts.into_iter().for_each(|(part, ns)| self.credit(part, ns));
+        for (chain, ns) in parts {
+            self.holder.add(first(&chain), ns);
+            match self.chains.iter_mut().find(|(known, _)| *known == chain) {
+                Some((_, sum)) => *sum += ns,
+                None => self.chains.push((chain, ns)),
+            }
+        }
     }
 
     /// A thread has released the lock at a place: what was not counted yet, it waited for that.
@@ -106,18 +116,6 @@ impl Wait {
                 None => *place = Some((reader, at)),
             }
             return;
-        }
-    }
-
-    pub(crate) fn credit(&mut self, part: impl Into<Link>, ns: u64) {
-        let link = part.into();
-        self.holder.add(link.first(), ns);
-        if !link.first().sleeps() {
-            return;
-        }
-        match self.links.iter_mut().find(|(known, _)| *known == link) {
-            Some((_, sum)) => *sum += ns,
-            None => self.links.push((link, ns)),
         }
     }
 }

@@ -218,6 +218,11 @@ impl Images {
         self.number(frames)
     }
 
+    /// Returns whether there is room for stacks at which threads do not wait.
+    pub(crate) fn has_room(&self) -> bool {
+        self.frames.len() < MOST_SITES / 2
+    }
+
     fn number(&mut self, mut frames: Frames) -> Site {
         if let Some(site) = self.sites.get(&frames) {
             return *site;

@@ -112,15 +112,8 @@ impl Kind {
 
     /// Returns what such a sleep is; where the kind does not say, what its threads do does.
     pub(crate) fn class(self, row: &WaitStats) -> Class {
-        match (self.names_class(), row.relays_like_a_lock()) {
-            // A token goes through it, as through the pipe of `make`'s job server.
-            (_, true) if matches!(self, Kind::Pipe | Kind::OwnPipe | Kind::Eventfd) => {
-                Class::Outside
-            }
-            (Some(class), _) => class,
-            (None, true) => Class::Lock,
-            (None, false) => Class::Work,
-        }
+        let is_lock = row.relays_like_a_lock();
+        self.names_class().unwrap_or(if is_lock { Class::Lock } else { Class::Work })
     }
 
     /// Returns what such a sleep is, if the kind says it.

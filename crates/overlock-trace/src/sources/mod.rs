@@ -17,6 +17,7 @@ mod rings;
 mod session;
 mod tracepoints;
 pub(crate) mod tracer;
+mod urgency;
 
 pub use preload::LIBRARY;
 pub use quota::quota_of;

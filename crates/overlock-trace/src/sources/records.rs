@@ -132,12 +132,13 @@ impl<'a> Record<'a> {
         Some([process, thread, parent, of])
     }
 
-    /// Returns the new name of the thread.
-    pub(crate) fn comm(&self) -> Option<String> {
+    /// Returns a thread that has a new name, which another one may have given to it, and the name.
+    pub(crate) fn comm(&self) -> Option<(u32, String)> {
         let mut body = Fields(self.body);
-        body.u64()?;
+        body.u32()?;
+        let thread = body.u32()?;
         let name = body.0.split(|byte| *byte == 0).next()?;
-        Some(String::from_utf8_lossy(name).into_owned())
+        Some((thread, String::from_utf8_lossy(name).into_owned()))
     }
 
     pub(crate) fn mapping(&self) -> Option<Mapping> {

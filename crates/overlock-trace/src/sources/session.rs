@@ -277,6 +277,7 @@ impl Session {
             hides: tracer.images.has_go().then_some("Go"),
             cost: share(own + inside, all).min(1.0),
             lost: tracer.lost,
+            others: tracer.others(),
             stopped_ns: self.stopped.since_ns(),
             is_by_looks: matches!(self.source, Source::Looks(_)),
             is_secret: matches!(&self.source, Source::Looks(looks) if looks.are_secret()),

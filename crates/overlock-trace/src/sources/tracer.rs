@@ -13,6 +13,8 @@ use crate::sources::points::{IN_INTERRUPT, Layout, Point};
 use crate::sources::preload::Told;
 use crate::sources::quota::Stops;
 use crate::sources::records::{self, Record, Sample, Stack};
+use crate::sources::urgency::Urgency;
+use crate::verdicts::share;
 use std::collections::VecDeque;
 
 /// How often mutexes are asked for their holders, and how long a thread must have waited.
@@ -60,6 +62,7 @@ pub(crate) struct Tracer {
     /// What looks have found out. Its turn comes among the records.
     found: VecDeque<Found>,
     pub(crate) stops: Stops,
+    pub(crate) urgency: Urgency,
     /// Of words of plain waits, whether they are the lock of a stream.
     pub(crate) streams: HashMap<(u32, u64), Option<Kind>>,
     /// Locks whose memory says that a thread has them that is not there any more.
@@ -90,6 +93,8 @@ pub(crate) struct Tracer {
     pub(crate) switches: u64,
     /// How many records there were, and events that threads have told.
     pub(crate) records: u64,
+    /// How many were of each process that is not traced.
+    others: HashMap<u32, u64>,
     /// How often no tracepoint had told of it.
     pub(crate) news: u64,
 }
@@ -158,8 +163,8 @@ impl Tracer {
                 }
             }
             records::Kind::Comm { is_exec } if self.threads.contains_key(&record.thread) => {
-                if let Some(comm) = record.comm() {
-                    self.comms.insert(record.thread, comm);
+                if let Some((thread, comm)) = record.comm() {
+                    self.comms.insert(thread, comm);
                 }
                 if is_exec {
                     self.images.exec(record.process);
@@ -175,20 +180,33 @@ impl Tracer {
         }
     }
 
+    /// Returns the part of the records that were of other programs, and the one of most of them.
+    pub(crate) fn others(&self) -> (f64, String) {
+        let most = self.others.iter().max_by_key(|(_, count)| **count).map(|(process, _)| *process);
+        let name = most.map(|process| {
+            let comm = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+            format!("{} ({process})", comm.trim_end())
+        });
+        (share(self.others.values().sum(), self.records), name.unwrap_or_default())
+    }
+
     /// Records were lost until now.
     pub(crate) fn lose(&mut self, at: u64) {
         self.lost += 1;
         self.analysis.lost(at);
     }
 
-    /// Asks the mutexes that threads have waited for long for their holders. A wait that does not
-    /// end while the program is watched is known only in this way.
+    /// Asks the kernel how urgent threads are, and the mutexes that threads have waited for long
+    /// for their holders. A wait that does not end is known only in this way.
     pub(crate) fn ask_for_holders(&mut self) {
         let now = platform::now_ns();
         if now.saturating_sub(self.asked) < ASK_EVERY_NS {
             return;
         }
         self.asked = now;
+        let lacks = |thread: u32| self.analysis.preempted_since(thread).is_some();
+        let threads = self.threads.iter().map(|(one, of)| (*one, *of, lacks(*one)));
+        self.urgency.ask(threads);
         let before = self.last.saturating_sub(ASK_EVERY_NS);
         let waits = self.analysis.waiting_since(before);
         let waits = waits.filter(|(thread, ..)| self.mutexes.contains(thread));
@@ -338,6 +356,9 @@ impl Tracer {
     fn sample(&mut self, record: &Record<'_>, point: Point, parts: u64) {
         let (at, thread) = (record.time, record.thread);
         let is_ours = self.threads.contains_key(&thread);
+        if !is_ours && record.process != 0 && self.others.len() < MOST_PLACES {
+            *self.others.entry(record.process).or_default() += 1;
+        }
         // Switches and wake-ups concern other threads than the one that they interrupt.
         let is_own = matches!(point, Point::Clock | Point::Tasks) || point.is_futex();
         if is_own && !is_ours {
@@ -376,8 +397,9 @@ impl Tracer {
                     let is_told = self.told.tells_of_yields(thread);
                     let place = (record.process, stack.instruction);
                     let spins = self.spins.is_loop(&self.images, place, !is_told);
+                    let is_known = spins || self.images.has_room();
                     let site =
-                        self.site_in(record.process, sample.stack.filter(|_| spins), Op::Other);
+                        self.site_in(record.process, sample.stack.filter(|_| is_known), Op::Other);
                     self.event(at, thread, What::Sample { site, spins });
                 }
             }

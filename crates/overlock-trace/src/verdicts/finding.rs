@@ -1,6 +1,6 @@
 //! What was found, with names: what threads slept for and where, who ended that, loops that wait.
 
-use super::naming::{Named, Names, path};
+use super::naming::{Named, Names, Step, path};
 use crate::analysis::{Report, State, WaitStats};
 use crate::names::{Class, Kind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,10 +25,11 @@ pub struct Finding {
     pub locks: BTreeSet<u64>,
     /// How long, and what the holders did.
     pub row: WaitStats,
-    /// What holders did that slept, in words, the longest first.
-    pub slept_in: Vec<(String, u64)>,
-    /// Who ended the sleeps, and where, and how long these were, the longest first.
-    pub enders: Vec<(String, u64)>,
+    /// What those did, in words, who held the lock or ended the waits, for whom they waited, and so
+    /// on, and for how long.
+    pub chains: BTreeMap<Vec<Step>, u64>,
+    /// Who ended the sleeps, and where, and how long these were.
+    pub enders: BTreeMap<String, u64>,
     /// The thread that slept for longest at a time.
     pub longest_thread: String,
     /// For how long writers waited here while readers took turns, or seem to have done so, in
@@ -38,15 +39,9 @@ pub struct Finding {
     pub is_orphan: bool,
 }
 
-/// Adds what is said of two things, the longest first, and what is not known last.
-fn add(sums: &mut Vec<(String, u64)>, more: &[(String, u64)]) {
-    for (what, ns) in more {
-        match sums.iter_mut().find(|(known, _)| known == what) {
-            Some((_, sum)) => *sum += ns,
-            None => sums.push((what.clone(), *ns)),
-        }
-    }
-    sums.sort_by_key(|(what, ns)| (what == "something else", std::cmp::Reverse(*ns)));
+/// Adds up times of the same things.
+fn add<K: Ord + Clone>(sums: &mut BTreeMap<K, u64>, more: &BTreeMap<K, u64>) {
+    more.iter().for_each(|(what, ns)| *sums.entry(what.clone()).or_default() += ns);
 }
 
 impl Finding {
@@ -56,10 +51,11 @@ impl Finding {
         path(&self.place, &self.callers)
     }
 
-    /// Returns for how long the holders waited for each other.
+    /// Returns who ended most of the time of the sleeps, and for how long these were.
     #[must_use]
-    pub fn circle_ns(&self) -> u64 {
-        self.row.links.iter().filter(|(link, _)| link.is_circle()).map(|(_, ns)| ns).sum()
+    pub fn ender(&self) -> Option<(&str, u64)> {
+        let most = self.enders.iter().max_by_key(|(_, ns)| **ns);
+        most.map(|(who, ns)| (&**who, *ns))
     }
 
     /// Returns findings with those of several processes at one place together, the longest first.
@@ -79,7 +75,8 @@ impl Finding {
         places
     }
 
-    fn absorb(&mut self, other: &Finding) {
+    /// Adds what is known of another place.
+    pub fn absorb(&mut self, other: &Finding) {
         if other.row.longest_ns > self.row.longest_ns {
             self.longest_thread.clone_from(&other.longest_thread);
         }
@@ -87,7 +84,7 @@ impl Finding {
         self.row.merge(&other.row);
         self.behind_readers_ns += other.behind_readers_ns;
         self.is_orphan |= other.is_orphan;
-        add(&mut self.slept_in, &other.slept_in);
+        add(&mut self.chains, &other.chains);
         add(&mut self.enders, &other.enders);
     }
 }
@@ -107,6 +104,8 @@ pub struct Loop {
 pub struct Facts {
     /// How often the kernel had no room for records.
     pub lost: u64,
+    /// The part of all records that were of other programs, and the one that most of these were of.
+    pub others: (f64, String),
     /// How long quotas have stopped threads, by the kernel's account, in nanoseconds.
     pub stopped_ns: u64,
     /// How many processors the group's quota is worth, if there is one.
@@ -132,19 +131,14 @@ pub(super) fn rows(report: &Report, names: &mut Names<'_>) -> Vec<Finding> {
     let mut groups: BTreeMap<(u32, Named, bool), Finding> = BTreeMap::new();
     for row in &report.rows {
         let named = names.of_row(&row.key);
-        let mut links: BTreeMap<String, u64> = BTreeMap::new();
-        for (link, ns) in &row.links {
-            *links.entry(names.link(*link)).or_default() += ns;
+        let mut chains: BTreeMap<Vec<Step>, u64> = BTreeMap::new();
+        for (chain, ns) in &row.chains {
+            *chains.entry(names.steps(chain)).or_default() += ns;
         }
         let mut enders: BTreeMap<String, u64> = BTreeMap::new();
         for ((thread, site), (_, ns)) in &row.enders {
             *enders.entry(names.thread_at(*thread, *site)).or_default() += ns;
         }
-        let sorted = |sums: BTreeMap<String, u64>| {
-            let mut sorted = Vec::new();
-            add(&mut sorted, &sums.into_iter().collect::<Vec<_>>());
-            sorted
-        };
         let is_like_a_lock = match named.kind {
             Kind::Futex => names.is_like_a_lock(row.key.site, row.key.lock),
             Kind::PyLock | Kind::Semaphore => row.relays_like_a_lock(),
@@ -162,8 +156,8 @@ pub(super) fn rows(report: &Report, names: &mut Names<'_>) -> Vec<Finding> {
             processes: 1,
             locks: if row.key.reason.is_none() { [row.key.lock].into() } else { [].into() },
             row: row.clone(),
-            slept_in: sorted(links),
-            enders: sorted(enders),
+            chains,
+            enders,
             longest_thread: names.thread(row.longest_thread),
             behind_readers_ns: 0,
             is_orphan: names.is_orphan(&row.key),

@@ -100,6 +100,10 @@ impl Findings {
         };
         let unknown = of(State::Unknown) + rows_of(&|one| one.kind == Kind::Unknown);
         let open = rows_of(&|one| self.is_open(one));
+        // What a thread does for whose end another one waits is what counts.
+        let ends = rows_of(&|one| matches!(one.kind, Kind::Join | Kind::Child));
+        let waits_for_work = verdict.work_share - ends * share(total, all);
+        let are_others_busy = wants_to_run > polling * share(total, all);
         // Who sleeps while others wait for a lock may hold it, and looks for nothing.
         let polls = polling > NOTICEABLE_POLLING && lock_share < NOTICEABLE_BESIDE;
         match cure {
@@ -109,13 +113,13 @@ impl Findings {
             }
             _ if most < NOTICEABLE && (unknown > 0.5 || facts.is_secret) => Cure::LookCloser,
             _ if most < NOTICEABLE && open > NOTICEABLE_OPEN => Cure::LookCloser,
-            _ if polls && most < polling * 0.5 => Cure::StopPolling,
-            _ if most < NOTICEABLE && wants_to_run >= verdict.work_share => match unknown {
+            _ if polls && most < polling * 0.5 && !are_others_busy => Cure::StopPolling,
+            _ if most < NOTICEABLE && wants_to_run >= waits_for_work => match unknown {
                 NOTICEABLE_OPEN.. => Cure::LookCloser,
                 _ if wants_to_run > STARVED * ran && !hides => Cure::GiveProcessors,
                 _ => Cure::NothingToDo,
             },
-            _ if most < NOTICEABLE && unknown > verdict.work_share => Cure::LookCloser,
+            _ if most < NOTICEABLE && unknown > waits_for_work => Cure::LookCloser,
             _ if most < NOTICEABLE => Cure::FindWork,
             cure => cure,
         }
@@ -231,7 +235,13 @@ impl Findings {
         let others = [Kind::Join, Kind::Child, Kind::Idle, Kind::Unknown];
         let is_work = |one: &&Finding| one.class == Class::Work && !others.contains(&one.kind);
         let work = self.rows.iter().filter(is_work);
-        work.max_by_key(|one| one.row.waited_ns).filter(|one| {
+        let all = self.report.time.total();
+        // A thread may sleep as its program wants it to, while others wait.
+        let rank = |one: &&Finding| {
+            let waits = one.kind != Kind::Timer;
+            (waits && share(one.row.waited_ns, all) > NOTICEABLE_BESIDE, one.row.waited_ns)
+        };
+        work.max_by_key(rank).filter(|one| {
             let row = &one.row;
             let is_short = row.waited_ns / row.waits.max(1) < SHORT_SLEEP_NS;
             is_short && row.waits >= MANY_SLEEPS && self.ends_by_time(one)

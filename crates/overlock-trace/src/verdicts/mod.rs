@@ -1,5 +1,6 @@
 //! What was found, and what to do about it.
 
+mod chain;
 mod finding;
 mod findings;
 mod judge;
@@ -10,4 +11,5 @@ pub use finding::{Facts, Finding, Loop};
 pub use findings::{Findings, Stack};
 pub use judge::NOTICEABLE;
 pub(crate) use naming::Names;
+pub use naming::Step;
 pub use verdict::{Cure, Verdict, share};

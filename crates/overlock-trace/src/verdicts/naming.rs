@@ -20,6 +20,20 @@ pub(crate) struct Named {
     pub(crate) is_libcs: bool,
 }
 
+/// A thread of a chain, and what it did, in words.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Step {
+    /// The thread; empty if it is not known, or if there were several.
+    pub thread: String,
+    pub state: State,
+    /// Whether it waited for one of the threads before it.
+    pub is_circle: bool,
+    /// What it slept for, or how urgent it is if it had no processor; empty if that is not known.
+    pub what: String,
+    /// Where it slept, or where it was seen to run most; empty if that is not known.
+    pub place: String,
+}
+
 /// Returns a place with its callers.
 pub(super) fn path(place: &str, callers: &[String]) -> String {
     let all = std::iter::once(place).chain(callers.iter().map(String::as_str));
@@ -141,22 +155,35 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Says what a holder did.
-    pub(crate) fn link(&mut self, link: Link) -> String {
-        let Some(site) = link.via else {
-            return match link.end {
-                State::Asleep(Reason(0), Site(0)) => "something else".to_owned(),
-                State::Asleep(reason, _) => self.tracer.kernel.text(reason).to_owned(),
-                state => state.name().to_owned(),
+    /// Says what the threads of a chain did. One that sleeps for a time waits for no other.
+    pub(crate) fn steps(&mut self, chain: &[Link]) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for (number, link) in chain.iter().enumerate() {
+            let named = match link.state {
+                State::Asleep(reason, site) => Some(self.of(site, Some(reason))),
+                State::Waiting(_, site) => Some(self.of(site, None)),
+                _ if link.site != Site(0) => Some(self.of(link.site, None)),
+                _ => None,
             };
-        };
-        let end = match link.end {
-            State::Asleep(reason, _) => format!("slept: {}", self.tracer.kernel.text(reason)),
-            State::Waiting(..) => "waited for this one in turn".to_owned(),
-            state => state.did().to_owned(),
-        };
-        let named = self.of(site, None);
-        let at = format!("{} at {}", named.kind.name(), named.place);
-        if named.kind == Kind::Timer { at } else { format!("{at}, whose holder {end}") }
+            let what = match link.state {
+                State::Asleep(Reason(0), _) => "something else".to_owned(),
+                State::Asleep(reason, _) => self.tracer.kernel.text(reason).to_owned(),
+                State::Waiting(_, site) => self.of(site, None).kind.name().to_owned(),
+                State::Preempted => self.tracer.urgency.behind(link.thread).unwrap_or_default(),
+                _ => String::new(),
+            };
+            let is_timer = named.as_ref().is_some_and(|named| named.kind == Kind::Timer);
+            let is_circle =
+                matches!(link.state, State::Waiting(..)) && number + 1 == chain.len() && !is_timer;
+            let named = named.filter(|named| named.place != "?");
+            let place = named.map(|one| path(&one.place, &one.callers[..one.callers.len().min(1)]));
+            let thread = if link.thread == 0 { String::new() } else { self.thread(link.thread) };
+            let (state, place) = (link.state.plain(), place.unwrap_or_default());
+            steps.push(Step { thread, state, is_circle, what, place });
+            if is_timer && link.state.sleeps() {
+                break;
+            }
+        }
+        steps
     }
 }

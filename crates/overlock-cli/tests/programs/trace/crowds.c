@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
@@ -232,6 +233,117 @@ static void *takes_one_of_two(void *unused) {
 static void keeps_to_one(void) { pin(0); }
 static void *burns(void *unused) { burn(ROUNDS * 2 * MS); return unused; }
 
+// Chains: the threads wait for one that waits for a third. Writers wait for room, which a thread flushes that waits for
+// the files that another one deletes (as in pebble#1124).
+static pthread_cond_t cleaned = PTHREAD_COND_INITIALIZER;
+static long flushes, cleanings, wanted;
+static void starts(void *(*thread)(void *), const char *name) {
+    pthread_t one;
+    fails(pthread_create(&one, NULL, thread, NULL) || pthread_setname_np(one, name));
+}
+PLACE deletes(void) { nap(5 * MS); }
+static void *cleans(void *unused) {
+    pthread_mutex_lock(&lock);
+    for (;;) {
+        while (cleanings == wanted) pthread_cond_wait(&more, &lock);
+        pthread_mutex_unlock(&lock);
+        deletes();
+        pthread_mutex_lock(&lock);
+        cleanings++;
+        pthread_cond_signal(&cleaned);
+    }
+    return unused;
+}
+PLACE at_cleaning(void) {
+    wanted++;
+    pthread_cond_signal(&more);
+    while (cleanings < wanted) pthread_cond_wait(&cleaned, &lock);
+}
+static void *flushes_all(void *unused) {
+    pthread_mutex_lock(&lock);
+    for (;;) {
+        at_cleaning();
+        flushes++;
+        pthread_cond_broadcast(&condition);
+        pthread_mutex_unlock(&lock);
+        burn(MS / 10);
+        pthread_mutex_lock(&lock);
+    }
+    return unused;
+}
+static void opens_flushes(void) { starts(cleans, "cleaner"); starts(flushes_all, "flusher"); }
+PLACE at_room(void) {
+    pthread_mutex_lock(&lock);
+    for (long last = flushes; last == flushes;) pthread_cond_wait(&condition, &lock);
+    pthread_mutex_unlock(&lock);
+}
+static void *writes(void *unused) { for (int i = 0; i < ROUNDS; i++) at_room(); return unused; }
+
+// Clients connect, for which a thread has their mutex while it waits for the network; another one looks at the mutex
+// again and again (as in paho.mqtt.c#1125).
+PLACE at_network(void) { char byte; fails(recv(ends[0], &byte, 1, 0) != 1); }
+static void *answers(void *unused) { for (;;) { nap(8 * MS); fails(write(ends[1], "", 1) != 1); } return unused; }
+static void *sends(void *unused) {
+    for (;;) { pthread_mutex_lock(&lock); at_network(); pthread_mutex_unlock(&lock); burn(MS / 10); }
+    return unused;
+}
+PLACE at_trylock(void) { if (pthread_mutex_trylock(&lock) == 0) pthread_mutex_unlock(&lock); nap(MS); }
+static void *polls(void *unused) { for (;;) at_trylock(); return unused; }
+static void opens_network(void) {
+    fails(socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+    starts(answers, "network");
+    starts(sends, "sender");
+    starts(polls, "poller");
+}
+PLACE at_connect(void) { pthread_mutex_lock(&lock); pthread_mutex_unlock(&lock); }
+static void *clients(void *unused) {
+    for (int i = 0; i < ROUNDS / 5; i++) { at_connect(); burn(MS / 10); }
+    return unused;
+}
+
+// Threads of a cycle wait for the mutex of a nice thread, which has no processor (as in SOEM#193).
+static void *is_nice(void *unused) {
+    fails(nice(19) != 19);
+    for (;;) {
+        pthread_mutex_lock(&lock);
+        sem_post(&stopped);
+        burn(2 * MS);
+        pthread_mutex_unlock(&lock);
+        nap(MS / 10);
+    }
+    return unused;
+}
+static void opens_cycle(void) {
+    pin(0);
+    sem_init(&stopped, 0, 0);
+    starts(is_nice, "nice one");
+    sem_wait(&stopped);
+    starts(neighbour, "busy");
+}
+PLACE at_cycle(void) { pthread_mutex_lock(&lock); pthread_mutex_unlock(&lock); nap(MS); }
+static void *cycles(void *unused) { for (int i = 0; i < ROUNDS / 10; i++) at_cycle(); return unused; }
+
+// Threads read what another one hands on from an eventfd, for which a third computes.
+static int counts[2];
+PLACE derives(void) { burn(5 * MS); }
+static void *computes_all(void *unused) {
+    uint64_t one = 1;
+    for (;;) { derives(); fails(write(counts[0], &one, sizeof one) != sizeof one); }
+    return unused;
+}
+PLACE at_count(void) { uint64_t count; fails(read(counts[0], &count, sizeof count) != sizeof count); }
+static void *hands_on(void *unused) {
+    for (;;) { at_count(); for (int i = 0; i < THREADS; i++) gives(); }
+    return unused;
+}
+static void opens_pipeline(void) {
+    opens_work();
+    counts[0] = eventfd(0, 0);
+    starts(computes_all, "deriver");
+    starts(hands_on, "stage");
+}
+static void *reads_all(void *unused) { for (int i = 0; i < ROUNDS; i++) at_work(); return unused; }
+
 static void nothing(void) {}
 static const struct crowd {
     const char *name;
@@ -250,6 +362,10 @@ static const struct crowd {
     {"epoll", opens_listener, serves, connects},
     {"waitv", nothing, takes_one_of_two, nothing},
     {"pinned", keeps_to_one, burns, nothing},
+    {"flushes", opens_flushes, writes, nothing},
+    {"connects", opens_network, clients, nothing},
+    {"cycle", opens_cycle, cycles, nothing},
+    {"pipeline", opens_pipeline, reads_all, nothing},
 };
 
 int main(int count, char **names) {
