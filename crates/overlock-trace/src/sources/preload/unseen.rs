@@ -17,6 +17,8 @@ const SHARE: u64 = 50;
 pub(super) struct Unseen {
     next: u64,
     last: u64,
+    /// How long the last look took.
+    took: u64,
 }
 
 impl Unseen {
@@ -46,7 +48,9 @@ impl Unseen {
         }
         let took = platform::now_ns() - start;
         self.last = start;
-        self.next = start + uneven(EVERY_NS.max(took * SHARE), start);
+        // One that finds new code takes long, and is followed by some that don't.
+        let usual = took.min(std::mem::replace(&mut self.took, took));
+        self.next = start + uneven(EVERY_NS.max(usual * SHARE), start);
         found
     }
 }
