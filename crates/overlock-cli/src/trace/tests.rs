@@ -121,6 +121,23 @@ fn a_loop_is_told_by_whom_it_kept_waiting() {
     assert_eq!(text, kept("trace-loop").trim_end(), "{text}");
 }
 
+/// Nine threads share one processor, of which loops that wait have all: that comes first.
+#[test]
+fn loops_have_the_processors_that_others_lack() {
+    let born = (1..10).map(|thread| (0, thread, Born { process: 1, runs: true }));
+    let starve = (2..10).map(|thread| (500, thread, Out(State::Preempted)));
+    let samples = (1..=40).map(|ms| (ms * 1000, A, Sample { site: Site(2), spins: ms > 3 }));
+    let events: Vec<_> = born.chain(starve).chain(samples).chain([(41_000, A, Exit)]).collect();
+    let Findings { report, rows, mut loops, facts, .. } = found(&events);
+    let facts = Facts { processors: 1, ..facts };
+    let cure =
+        |loops| Findings::judged(report.clone(), rows.clone(), loops, facts.clone()).verdict.cure;
+    assert_eq!(cure(loops.clone()), Cure::StopSpinning);
+    loops[0].samples = 1;
+    loops[0].while_others_starved = 1;
+    assert_eq!(cure(loops), Cure::GiveProcessors);
+}
+
 /// The processes of a server do the same.
 #[test]
 fn processes_that_wait_at_one_place_are_one_row() {

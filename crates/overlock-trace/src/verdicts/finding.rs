@@ -89,7 +89,7 @@ impl Finding {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Loop {
     pub place: String,
     pub process: u32,

@@ -72,8 +72,12 @@ impl Findings {
         let (lock_share, outside_share) = self.noticed(verdict, wants_to_run, total);
         let (running, stopped) = (of(State::Running), of(State::Throttled));
         let held_stopped = share(verdict.holder.of(State::Throttled), verdict.holder.total());
-        let spinning = verdict.spin_share * running;
         let is_spinning = verdict.spin_share >= NOTICEABLE_SPINNING;
+        let lacking = if competes { of(State::Preempted) * TURNS } else { 0.0 };
+        // The processors that threads lack are as far those of loops that wait.
+        let taken = self.cpu_share(self.loops.iter().map(|one| one.while_others_starved).sum());
+        let for_loops = if is_spinning { lacking * taken } else { 0.0 };
+        let spinning = if is_spinning { verdict.spin_share * running + for_loops } else { 0.0 };
         let polling = of_row(self.polls());
         // A loop that spins first, and then sleeps before it looks again, is one loop.
         let backs_off = of_row(self.backs_off());
@@ -81,9 +85,9 @@ impl Findings {
         let choices = [
             (lock_share * (1.0 - held_stopped), Cure::ShortenSection),
             (stopped + lock_share * held_stopped, Cure::RaiseQuota),
-            (if is_spinning { spinning } else { 0.0 } + backs_off, Cure::StopSpinning),
+            (spinning + backs_off, Cure::StopSpinning),
             (outside_share, Cure::Unblock),
-            (if competes { of(State::Preempted) * TURNS } else { 0.0 }, Cure::GiveProcessors),
+            (lacking - for_loops, Cure::GiveProcessors),
         ];
         let (most, cure) =
             choices.into_iter().max_by(|one, two| one.0.total_cmp(&two.0)).unwrap_or_default();
