@@ -116,12 +116,7 @@ const CROWDS: &[Crowd] = &[
     ("connects", &["preload"], "", "stop-polling", &["at_connect", "sender ("]),
     ("cycle", EXACT, "give-processors", "", &["at_cycle", "nice one (", "nice 19, while"]),
     ("pipeline", TRACED, "", "nothing-to-do", &["at_work", "stage (", "at_count", "deriver ("]),
-    // They wait for one that waits itself, or has no processor.
-    ("flushes", TRACED, "", "stop-polling", &["at_room", "flusher (", "cleaner (", "deletes"]),
-    ("connects", TRACED, "", "stop-polling", &["at_connect", "sender (", "network (", "answers"]),
-    ("connects", &["preload"], "", "stop-polling", &["at_connect", "sender ("]),
-    ("cycle", EXACT, "give-processors", "", &["at_cycle", "nice one (", "nice 19, while"]),
-    ("pipeline", TRACED, "", "nothing-to-do", &["at_work", "stage (", "at_count", "deriver ("]),
+    ("line", TRACED, "unblock", "", &["a file lock", "which sleeps at nap", "parses"]),
 ];
 
 /// A program of Go whose goroutines contend for a mutex, or do nothing.

@@ -132,8 +132,12 @@ pub(super) fn rows(report: &Report, names: &mut Names<'_>) -> Vec<Finding> {
     for row in &report.rows {
         let named = names.of_row(&row.key);
         let mut chains: BTreeMap<Vec<Step>, u64> = BTreeMap::new();
+        // Who waits for the same lock of a file stands in line before this one, without it.
+        let is_in_line = |step: &Step| named.kind == Kind::FileLock && step.what == named.what;
         for (chain, ns) in &row.chains {
-            *chains.entry(names.steps(chain)).or_default() += ns;
+            let mut steps = names.steps(chain);
+            steps.retain(|step| !is_in_line(step));
+            *chains.entry(steps).or_default() += ns;
         }
         let mut enders: BTreeMap<String, u64> = BTreeMap::new();
         for ((thread, site), (_, ns)) in &row.enders {

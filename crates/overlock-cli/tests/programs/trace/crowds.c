@@ -9,6 +9,8 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
@@ -344,6 +346,24 @@ static void opens_pipeline(void) {
 }
 static void *reads_all(void *unused) { for (int i = 0; i < ROUNDS; i++) at_work(); return unused; }
 
+// Threads stand in line for the lock of a file, at two places; the one that has it sleeps.
+PLACE parses(void) { nap(2 * MS); }
+PLACE at_first(int file) { flock(file, LOCK_EX); }
+PLACE at_second(int file) { flock(file, LOCK_EX); }
+static void opens_line(void) { files = memfd_create("files", 0); }
+static void *stands_in_line(void *unused) {
+    char path[32];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", files);
+    int file = open(path, O_RDONLY);
+    fails(file < 0);
+    for (int i = 0; i < ROUNDS / 2; i++) {
+        i % 2 ? at_first(file) : at_second(file);
+        parses();
+        flock(file, LOCK_UN);
+    }
+    return unused;
+}
+
 static void nothing(void) {}
 static const struct crowd {
     const char *name;
@@ -366,6 +386,7 @@ static const struct crowd {
     {"connects", opens_network, clients, nothing},
     {"cycle", opens_cycle, cycles, nothing},
     {"pipeline", opens_pipeline, reads_all, nothing},
+    {"line", opens_line, stands_in_line, nothing},
 };
 
 int main(int count, char **names) {
