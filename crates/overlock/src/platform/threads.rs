@@ -167,6 +167,12 @@ unsafe impl Platform for Threads {
         WAITING.0.load(Relaxed) != OFF
     }
 
+    /// As by default; it stands here too because who follows a call reads this file anyway.
+    #[inline(always)]
+    fn relax() {
+        core::hint::spin_loop();
+    }
+
     fn nap(ns: u64) {
         futex::nap(ns);
     }
