@@ -92,9 +92,9 @@ const SUBJECTS: &[Entry] = &[
     conditions::<monitor::Std>(entry::<std::sync::Mutex<()>>("std")),
     conditions::<monitor::ParkingLot>(entry::<parking_lot::Mutex<()>>("parking-lot")),
     entry::<ParkingLotFair>("parking-lot-fair"),
-    conditions::<monitor::Pthread>(entry::<Pthread<false>>("pthread")),
+    conditions::<monitor::Pthread>(entry::<Pthread>("pthread")),
     #[cfg(target_env = "gnu")]
-    entry::<Pthread<true>>("pthread-adaptive"),
+    entry::<Adaptive>("pthread-adaptive"),
     entry::<PthreadSpin>("pthread-spin"),
     entry::<spin::mutex::TicketMutex<()>>("spin-ticket"),
     entry::<Yield>("yield"),
@@ -188,59 +188,67 @@ impl Subject for ParkingLotFair {
     }
 }
 
-struct Pthread<const ADAPTIVE: bool>(UnsafeCell<libc::pthread_mutex_t>);
+/// Locks of the C library: initialised statically, or by a function at their final address.
+macro_rules! pthread {
+    ($($(#[$about:meta])* $name:ident($raw:ty) = $new:expr,
+        $lock:ident, $unlock:ident $(, shared $share:ident)? $(, init $init:ident)?;)*) => {$(
+        $(#[$about])*
+        pub(super) struct $name(UnsafeCell<$raw>);
 
-// SAFETY: a pthread mutex is meant to be shared by all threads at one address.
-unsafe impl<const ADAPTIVE: bool> Send for Pthread<ADAPTIVE> {}
-// SAFETY: as above.
-unsafe impl<const ADAPTIVE: bool> Sync for Pthread<ADAPTIVE> {}
+        // SAFETY: a lock of pthread is meant to be shared by all threads at one address.
+        unsafe impl Send for $name {}
+        // SAFETY: as above.
+        unsafe impl Sync for $name {}
 
-impl<const ADAPTIVE: bool> Subject for Pthread<ADAPTIVE> {
-    fn new() -> Self {
-        #[cfg(target_env = "gnu")]
-        if ADAPTIVE {
-            return Pthread(UnsafeCell::new(libc::PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP));
+        impl Subject for $name {
+            $(
+                const SHARES: bool = true;
+
+                #[inline]
+                fn share<R>(&self, section: impl FnOnce() -> R) -> R {
+                    // SAFETY: as in `with`.
+                    unsafe { libc::$share(self.0.get()) };
+                    let result = section();
+                    // SAFETY: as above, and this thread reads.
+                    unsafe { libc::$unlock(self.0.get()) };
+                    result
+                }
+            )?
+
+            fn new() -> Self {
+                $name(UnsafeCell::new($new))
+            }
+
+            $(fn init(&self) {
+                // SAFETY: no other thread knows the lock yet, and it stays at this address.
+                unsafe { libc::$init(self.0.get(), libc::PTHREAD_PROCESS_PRIVATE) };
+            })?
+
+            #[inline]
+            fn with<R>(&self, section: impl FnOnce() -> R) -> R {
+                // SAFETY: `new` or `init` initialised it where it is shared, and it stays there.
+                unsafe { libc::$lock(self.0.get()) };
+                let result = section();
+                // SAFETY: as above, and this thread holds it.
+                unsafe { libc::$unlock(self.0.get()) };
+                result
+            }
         }
-        Pthread(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER))
-    }
+    )*};
+}
+use pthread;
 
-    #[inline]
-    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
-        // SAFETY: initialised statically, never moved once it is shared, and never destroyed.
-        unsafe { libc::pthread_mutex_lock(self.0.get()) };
-        let result = section();
-        // SAFETY: as above, and this thread holds it.
-        unsafe { libc::pthread_mutex_unlock(self.0.get()) };
-        result
-    }
+pthread! {
+    Pthread(libc::pthread_mutex_t) = libc::PTHREAD_MUTEX_INITIALIZER,
+        pthread_mutex_lock, pthread_mutex_unlock;
+    PthreadSpin(libc::pthread_spinlock_t) = 0,
+        pthread_spin_lock, pthread_spin_unlock, init pthread_spin_init;
 }
 
-struct PthreadSpin(UnsafeCell<libc::pthread_spinlock_t>);
-
-// SAFETY: a pthread spin lock is meant to be shared by all threads at one address.
-unsafe impl Send for PthreadSpin {}
-// SAFETY: as above.
-unsafe impl Sync for PthreadSpin {}
-
-impl Subject for PthreadSpin {
-    fn new() -> Self {
-        PthreadSpin(UnsafeCell::new(0))
-    }
-
-    fn init(&self) {
-        // SAFETY: no other thread knows the lock yet, and it stays at this address.
-        unsafe { libc::pthread_spin_init(self.0.get(), libc::PTHREAD_PROCESS_PRIVATE) };
-    }
-
-    #[inline]
-    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
-        // SAFETY: `init` initialised it at this address.
-        unsafe { libc::pthread_spin_lock(self.0.get()) };
-        let result = section();
-        // SAFETY: as above, and this thread holds it.
-        unsafe { libc::pthread_spin_unlock(self.0.get()) };
-        result
-    }
+#[cfg(target_env = "gnu")]
+pthread! {
+    Adaptive(libc::pthread_mutex_t) = libc::PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP,
+        pthread_mutex_lock, pthread_mutex_unlock;
 }
 
 /// A test-and-set lock that yields its CPU and never halts: unfair without bound, and never idle

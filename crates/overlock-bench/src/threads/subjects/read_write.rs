@@ -1,6 +1,6 @@
 //! Read-write locks.
 
-use super::guarded;
+use super::{guarded, pthread};
 use crate::threads::subject::Subject;
 use overlock::counters::Class;
 use overlock::platform::Threads;
@@ -42,40 +42,10 @@ guarded! {
     parking_lot::RwLock<()>, self => self.write(), self.read();
 }
 
-/// The C library's, of the default kind.
-pub(super) struct Pthread(UnsafeCell<libc::pthread_rwlock_t>);
-
-// SAFETY: a pthread lock is meant to be shared by all threads at one address.
-unsafe impl Send for Pthread {}
-// SAFETY: as above.
-unsafe impl Sync for Pthread {}
-
-impl Subject for Pthread {
-    const SHARES: bool = true;
-
-    fn new() -> Self {
-        Pthread(UnsafeCell::new(libc::PTHREAD_RWLOCK_INITIALIZER))
-    }
-
-    #[inline]
-    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
-        // SAFETY: initialised statically, never moved once it is shared, and never destroyed.
-        unsafe { libc::pthread_rwlock_wrlock(self.0.get()) };
-        let result = section();
-        // SAFETY: as above, and this thread holds it.
-        unsafe { libc::pthread_rwlock_unlock(self.0.get()) };
-        result
-    }
-
-    #[inline]
-    fn share<R>(&self, section: impl FnOnce() -> R) -> R {
-        // SAFETY: as in `with`.
-        unsafe { libc::pthread_rwlock_rdlock(self.0.get()) };
-        let result = section();
-        // SAFETY: as above, and this thread reads.
-        unsafe { libc::pthread_rwlock_unlock(self.0.get()) };
-        result
-    }
+pthread! {
+    /// The C library's, of the default kind.
+    Pthread(libc::pthread_rwlock_t) = libc::PTHREAD_RWLOCK_INITIALIZER,
+        pthread_rwlock_wrlock, pthread_rwlock_unlock, shared pthread_rwlock_rdlock;
 }
 
 /// Excludes writers from one another, and readers from nothing.
