@@ -69,6 +69,11 @@ pub(super) fn inversion(one: &Finding) -> Option<String> {
         .then(|| told("inversion", &[("thread", thread), ("rank", &last.what)]))
 }
 
+/// The calls that take the lock of a file's inode, and those that take the lock of the memory map.
+const OF_INODES: &str =
+    "write writev pwrite64 pwritev pwritev2 fsync fdatasync ftruncate fallocate";
+const OF_MEMORY: &str = "fault mmap munmap mremap mprotect madvise brk fork vfork clone";
+
 /// Says how to wait less for what is outside of the program.
 pub(super) fn unblock(what: &str, finding: Option<&Finding>) -> String {
     // The words are those of a call, and of what it waits for.
@@ -76,10 +81,10 @@ pub(super) fn unblock(what: &str, finding: Option<&Finding>) -> String {
         Some((call, thing)) => (call, format!("{thing} ({call})")),
         None => (what, format!("the {what}")),
     };
-    let takes = |calls: &str| told(calls, &[]).split(' ').any(|one| call.ends_with(one));
+    let takes = |calls: &str| calls.split(' ').any(|one| call.ends_with(one));
     let name = match finding.map(|one| one.kind) {
-        Some(Kind::KernelLock) if takes("inode-calls") => "inode",
-        Some(Kind::KernelLock) if takes("memory-calls") || what.contains("memory map") => "memory",
+        Some(Kind::KernelLock) if takes(OF_INODES) => "inode",
+        Some(Kind::KernelLock) if takes(OF_MEMORY) || what.contains("memory map") => "memory",
         Some(Kind::KernelLock) => "kernel",
         Some(Kind::Disk) if what.contains("lock") => "disk-or-lock",
         Some(Kind::Disk) => "disk",
