@@ -141,6 +141,25 @@ mod tests {
     }
 
     #[test]
+    fn states_cover_any_interval() {
+        use State::{Preempted, Running, Unknown};
+        let mut line = Timeline::new(10, Running, 8);
+        line.turn(20, Preempted, false, None);
+        line.turn(30, Running, false, None);
+        let all = [(5, 10, Unknown), (10, 20, Running), (20, 30, Preempted), (30, 40, Running)];
+        assert_eq!(seen(&line, 5, 40), all);
+        assert_eq!(seen(&line, 22, 25), [(22, 25, Preempted)]);
+        assert_eq!(seen(&line, 30, 30), []);
+        line.forget(20);
+        assert_eq!(seen(&line, 15, 25), [(15, 20, Unknown), (20, 25, Preempted)]);
+        assert_eq!((line.sums.of(Running), line.sums.of(Preempted)), (10, 10));
+        line.turn(40, Preempted, true, None);
+        line.turn(45, Running, true, None);
+        let sums = [Preempted, State::Waiting(0, Site(0))].map(|state| line.sums.of(state));
+        assert_eq!(sums, [10, 5], "late is a part of a wait");
+    }
+
+    #[test]
     fn what_a_thread_slept_in_may_be_known_late() {
         use State::{Preempted, Running};
         let asleep = |reason| State::Asleep(Reason(reason), Site(0));
@@ -157,5 +176,15 @@ mod tests {
         assert_eq!(seen(&line, 40, 50), [(40, 50, asleep(2))]);
         line.slept(Reason(3));
         assert_eq!(seen(&line, 40, 50), [(40, 50, asleep(3))]);
+    }
+
+    #[test]
+    fn a_past_that_is_too_long_becomes_unknown() {
+        let mut line = Timeline::new(0, State::Running, 2);
+        (1..=9).for_each(|at| {
+            let state = if at % 2 == 0 { State::Running } else { State::Preempted };
+            line.turn(at, state, false, None);
+        });
+        assert_eq!(seen(&line, 0, 8)[0], (0, 7, State::Unknown));
     }
 }
