@@ -54,7 +54,7 @@ fn a_holder_whose_release_is_not_seen_is_known() {
     }
 }
 
-/// Locks are told by their names, also by a process that is killed, and by its child.
+/// Each kind of lock is told by its name, also by a process that is killed, and by its child.
 #[test]
 fn a_process_that_is_killed_has_told_all() {
     needs!(can_look());
@@ -62,18 +62,23 @@ fn a_process_that_is_killed_has_told_all() {
     said.ends(137, "");
     let all = [said.records("trace-lock"), said.records("trace-work")].concat();
     for (kind, place) in [
+        ("mutex", "for_mutex (kinds.c"),
         ("mutex", "for_c11 (kinds.c"),
         ("mutex", "child (kinds.c"),
+        ("rwlock", "for_reader (kinds.c"),
+        ("rwlock-write", "for_writer (kinds.c"),
         ("spin lock", "for_spin (kinds.c"),
         ("condvar", "for_condition (kinds.c"),
         ("mutex after a condition", "for_condition (kinds.c"),
+        ("semaphore", "for_semaphore (kinds.c"),
+        ("barrier", "for_barrier (kinds.c"),
     ] {
         let of_kind = all.iter().filter(|one| one["type"] == kind).cloned().collect();
         let found = in_function(of_kind, place);
         let found = found.unwrap_or_else(|| panic!("no {kind} at {place}: {said:?}"));
         assert!(found["waits"].as_u64() >= Some(1), "{found}");
         let total = found["waited_ns"].as_f64().unwrap();
-        if kind == "mutex" {
+        if ["mutex", "rwlock-write"].contains(&kind) {
             let slept = found["holder_ns"]["asleep"].as_f64().unwrap();
             assert!(slept > 0.5 * total, "the holder slept: {found}");
         }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A thread waits once for each kind of lock that waits.c has not, while its holder sleeps for a time. Then the process
-// forks; the child does the same with a mutex. At the end both kill themselves.
+// A thread waits for each kind of lock once, while its holder sleeps for a time. Then the process forks; the child does
+// the same with a mutex. At the end both kill themselves.
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -14,10 +15,13 @@
 #include <unistd.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
 static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+static pthread_barrier_t barrier;
 static pthread_spinlock_t spin;
+static sem_t semaphore;
 static mtx_t c11;
-static atomic_int turn, other;
+static atomic_int turn, passed, other;
 
 static void nap(long ms) {
     struct timespec t = {ms / 1000, ms % 1000 * 1000000};
@@ -61,6 +65,11 @@ static void until_spins(int turns) {
     nap(200);
 }
 
+static __attribute__((noinline)) void for_mutex(void) {
+    pthread_mutex_lock(&mutex);
+    pthread_mutex_unlock(&mutex);
+}
+
 static __attribute__((noinline)) void child(void) {
     pthread_mutex_lock(&mutex);
     pthread_mutex_unlock(&mutex);
@@ -69,6 +78,16 @@ static __attribute__((noinline)) void child(void) {
 static __attribute__((noinline)) void for_c11(void) {
     mtx_lock(&c11);
     mtx_unlock(&c11);
+}
+
+static __attribute__((noinline)) void for_reader(void) {
+    pthread_rwlock_rdlock(&rwlock);
+    pthread_rwlock_unlock(&rwlock);
+}
+
+static __attribute__((noinline)) void for_writer(void) {
+    pthread_rwlock_wrlock(&rwlock);
+    pthread_rwlock_unlock(&rwlock);
 }
 
 static __attribute__((noinline)) void for_spin(void) {
@@ -84,12 +103,17 @@ static __attribute__((noinline)) void for_condition(void) {
     pthread_mutex_unlock(&mutex);
 }
 
+static __attribute__((noinline)) void for_semaphore(void) { sem_wait(&semaphore); }
+
+static __attribute__((noinline)) void for_barrier(void) { pthread_barrier_wait(&barrier); }
+
 static void *waits(void *unused) {
     other = gettid();
-    void (*const steps[])(void) = {for_c11, for_spin};
+    void (*const steps[])(void) = {for_mutex, for_c11, for_writer, for_reader, for_spin, for_semaphore, for_barrier};
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         atomic_fetch_add(&turn, 1);
         steps[i]();
+        atomic_store(&passed, (int)i + 1);
         while (atomic_load(&turn) == (int)(2 * i + 1)) nap(1);
     }
     for_condition();
@@ -122,25 +146,46 @@ static void forks(void) {
 
 int main(void) {
     pthread_t thread;
+    pthread_barrier_init(&barrier, NULL, 2);
     pthread_spin_init(&spin, 0);
+    sem_init(&semaphore, 0, 0);
     mtx_init(&c11, mtx_plain);
+    pthread_mutex_lock(&mutex);
     mtx_lock(&c11);
     pthread_create(&thread, NULL, waits, NULL);
     until(1);
-    pthread_spin_lock(&spin);
+    pthread_mutex_unlock(&mutex);
+    pthread_rwlock_wrlock(&rwlock);
+    atomic_fetch_add(&turn, 1);
+    until(3);
     mtx_unlock(&c11);
     atomic_fetch_add(&turn, 1);
-    until_spins(3);
+    until(5);
+    pthread_rwlock_unlock(&rwlock);
+    while (atomic_load(&passed) < 3) nap(1);
+    pthread_rwlock_wrlock(&rwlock);
+    atomic_fetch_add(&turn, 1);
+    until(7);
+    pthread_rwlock_unlock(&rwlock);
+    pthread_spin_lock(&spin);
+    atomic_fetch_add(&turn, 1);
+    until_spins(9);
     pthread_spin_unlock(&spin);
     atomic_fetch_add(&turn, 1);
-    until(5);
+    until(11);
+    sem_post(&semaphore);
+    atomic_fetch_add(&turn, 1);
+    until(13);
+    pthread_barrier_wait(&barrier);
+    atomic_fetch_add(&turn, 1);
+    until(15);
     pthread_mutex_lock(&mutex);
     long before = sleeps();
     pthread_cond_signal(&cond);
     while (sleeps() == before) nap(1);
     nap(50);
     pthread_mutex_unlock(&mutex);
-    until(6);
+    until(16);
     forks();
     kill(getpid(), SIGKILL);
 }
