@@ -123,6 +123,25 @@ fn a_lock_that_waits_by_the_system_call_is_told() {
     }
 }
 
+/// Of a lock that waits by an instruction of the program's own, the library knows nothing, and
+/// looks do.
+#[test]
+fn waits_that_the_library_does_not_see_are_looked_at() {
+    needs!(can_look());
+    let lock = |said: &Said| in_function(said.records("trace-lock"), "lock (raw.c");
+    let [unseen, looked] = ["preload", "looks"].map(|source| {
+        // On a busy machine looks are rare.
+        let once = |_: &str| traced(source, "raw");
+        said_until(&["first", "second", "third"], once, |said| lock(said).is_some())
+    });
+    for said in [&unseen, &looked] {
+        assert!(lock(said).is_some(), "its waiters expect a value that is not zero: {said:?}");
+    }
+    let summary = unseen.records("trace-summary").remove(0);
+    assert_eq!(summary["cure"], "look-closer", "nothing tells of its holders: {unseen:?}");
+    assert!(summary["advice"].as_str().unwrap().contains("run this as root"), "{summary}");
+}
+
 /// A mutex that processes share has its holder in another one, and the chain goes on there.
 #[test]
 fn a_holder_may_be_in_another_process() {

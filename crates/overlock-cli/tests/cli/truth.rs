@@ -8,8 +8,8 @@ use std::process::Command;
 use std::sync::{LazyLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// The traced programs whose threads do little but sleep.
-const SLEEPERS: [&str; 14] = [
-    "asleep", "chain", "faults", "forever", "hangs", "kinds", "leaves", "orphans", "reads",
+const SLEEPERS: [&str; 15] = [
+    "asleep", "chain", "faults", "forever", "hangs", "kinds", "leaves", "orphans", "raw", "reads",
     "shared", "turns", "unseen", "waits", "writers",
 ];
 
