@@ -64,9 +64,7 @@ pub(crate) fn dist() -> Result<bool> {
     Ok(true)
 }
 
-/// The destination of an installation.
 struct Layout {
-    /// The folder that serves as the prefix.
     prefix: PathBuf,
     /// The prefix as installed files name it.
     pretended: String,

@@ -100,7 +100,6 @@ impl Ended {
         }
     }
 
-    /// Reads what the tests have printed.
     fn read(said: &str, code: Option<i32>) -> Self {
         let results = said.lines().filter_map(|line| line.strip_prefix("test result: "));
         let passed = results.filter_map(|line| {

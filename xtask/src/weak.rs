@@ -22,7 +22,6 @@ mod code;
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 
-/// The outcome of one part.
 enum Outcome {
     Passed,
     Failed,

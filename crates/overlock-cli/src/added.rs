@@ -14,14 +14,12 @@ use std::process::Command;
 /// Worlds and experiments that this command does not have by itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Added {
-    /// The names and texts of experiments.
     pub experiments: &'static [(&'static str, &'static str)],
     /// The names of worlds, and the experiment that is measured in each if no other is named.
     pub worlds: &'static [(&'static str, &'static str)],
     pub open: fn(&str, &Options) -> Result<Box<dyn World>>,
     /// What a world needs that is not here, or nothing: for `doctor`.
     pub missing: fn(&str) -> Result<()>,
-    /// The names of locks that are added.
     pub locks: &'static [&'static str],
     /// What simulations have besides: locks and schedulers.
     pub more: More,

@@ -29,7 +29,6 @@ where
     value.ok_or_else(|| format!("'{text}' is no whole number from {low} to {high}"))
 }
 
-/// Parses a seed.
 pub(crate) fn seed(text: &str) -> Result<u64, String> {
     whole(text, 0..=u64::MAX)
 }

@@ -60,7 +60,6 @@ impl Table {
     }
 }
 
-/// The gap before each column.
 const GAP: &str = "  ";
 
 /// Groups columns that fit side by side: the first, and as many more as fit, but at least one.

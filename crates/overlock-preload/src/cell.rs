@@ -4,9 +4,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// See the [module documentation](self).
 pub(crate) trait Cell<T> {
-    /// Reads the value.
     fn load(&self, order: Ordering) -> T;
-    /// Writes a value.
     fn store(&self, value: T, order: Ordering);
     /// Replaces `current` by `new`, or returns the other value that it found.
     fn compare_exchange(&self, current: T, new: T, success: Ordering) -> Result<T, T>;

@@ -47,7 +47,6 @@ impl Class for Preload {
     }
 }
 
-/// The events.
 #[derive(Clone, Copy)]
 pub(crate) enum Event {
     /// A thread found the mutex taken and queued.
@@ -58,7 +57,6 @@ pub(crate) enum Event {
     MutexHandedToLibc,
     /// A program unlocked a mutex that no thread held.
     UnlockOfFree,
-    /// A wait on a condition variable.
     CondWait,
     /// The same, with a deadline.
     CondTimed,
@@ -104,7 +102,6 @@ fn shard() -> usize {
     thread::line() as usize
 }
 
-/// Counts one event.
 #[inline]
 pub(crate) fn add(event: Event) {
     place().add(shard(), event as usize, 1);
@@ -115,7 +112,6 @@ pub(crate) fn take_back(event: Event) {
     place().add(shard(), event as usize, u64::MAX);
 }
 
-/// Records a stall.
 pub(crate) fn add_stall(ns: u64) {
     let longest = &place().longest_ns;
     // Relaxed: it is read after the threads have ended, or shows some earlier moment.

@@ -79,7 +79,6 @@ impl Frames {
         self.waits[..self.count].iter().any(|outermost| is_wait_of(*outermost, at))
     }
 
-    /// Whether the frame that contains the target was met.
     pub(crate) fn has_met_target(&self) -> bool {
         self.has_met_target
     }

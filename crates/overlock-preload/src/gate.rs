@@ -139,7 +139,6 @@ pub(crate) fn is_realtime() -> bool {
 enum Stage {
     /// The gate does not count it yet.
     New,
-    /// The gate counts it.
     Counted,
     /// It is joining or leaving.
     Moving,

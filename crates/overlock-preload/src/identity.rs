@@ -7,7 +7,6 @@
 
 use crate::{choice, thread};
 
-/// Returns the identity of the calling thread.
 #[inline]
 pub(crate) fn identity() -> u64 {
     u64::from(choice::process()) << 32 | u64::from(thread::line())

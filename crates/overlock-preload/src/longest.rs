@@ -17,7 +17,6 @@ use overlock::platform::{Platform, Threads};
 
 use crate::{counters, thread};
 
-/// Whether stalls are timed.
 static TIMED: AtomicBool = AtomicBool::new(false);
 
 /// Times stalls from here on.

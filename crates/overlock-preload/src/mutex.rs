@@ -49,14 +49,12 @@ pub(crate) mod calls;
 /// `PTHREAD_MUTEX_NORMAL` set explicitly comes with the latter.
 pub(crate) const ELISION: u32 = 0x300;
 
-/// The byte of `kind`.
 #[cfg(target_arch = "x86_64")]
 pub(crate) const KIND: usize = core::mem::offset_of!(Mutex, kind);
 
 /// A `pthread_mutex_t`.
 #[repr(C)]
 pub(crate) struct Mutex {
-    /// The lock word.
     pub(crate) word: AtomicU32,
     depth: AtomicU32,
     /// The holder's thread, and in the upper half the number of holders.
@@ -116,7 +114,6 @@ impl Mutex {
         was_held
     }
 
-    /// Returns whether a thread holds the mutex.
     #[inline(always)]
     pub(crate) fn is_held(&self) -> bool {
         self.holder.load(Relaxed) != 0

@@ -51,7 +51,6 @@ pub(crate) struct Numbers<R> {
     swept_in_vain: AtomicU32,
 }
 
-/// A range of numbers.
 #[repr(C)]
 struct Range<R, const COUNT: usize> {
     /// All numbers of the range ever taken are less than this.

@@ -7,7 +7,6 @@ use crate::mutex::Mutex;
 /// The operations on the lock word of a mutex. The functions return 0 or an error number. A thread
 /// that is cancelled while it waits at the gate is unwound through them.
 pub(crate) struct Operations {
-    /// Takes the lock.
     pub(crate) lock: extern "C-unwind" fn(&Mutex) -> c_int,
     /// Takes the lock if it is free, or returns `EBUSY`.
     pub(crate) try_lock: extern "C" fn(&Mutex) -> c_int,

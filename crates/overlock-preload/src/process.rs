@@ -40,7 +40,6 @@ extern "C" fn end() {
     counters::report(choice::name());
 }
 
-/// In a forked child.
 unsafe extern "C" fn after_fork() {
     platform::clear_in_child();
     choice::clear_in_child();

@@ -30,7 +30,6 @@ impl Function {
         Self { name, version, address: AtomicPtr::new(core::ptr::null_mut()) }
     }
 
-    /// Its address.
     pub(crate) fn address(&self) -> *mut c_void {
         // Relaxed: the code behind the address was there before any of ours ran.
         let known = self.address.load(Relaxed);

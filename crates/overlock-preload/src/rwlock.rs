@@ -69,7 +69,6 @@ const _: () = assert!(core::mem::offset_of!(RwLock, kind) == 48);
 /// `PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP`.
 const NOT_RECURSIVE: u32 = 2;
 
-/// What a thread wants.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Want {
     /// To read, unless a writer holds the lock.

@@ -58,7 +58,6 @@ fn claim(tally: &'static Tally, lock: u32, program: &[u8], place: &AtomicPtr<Pla
     place.store(core::ptr::from_ref(mine).cast_mut(), Release);
 }
 
-/// The value of the variable.
 struct Named {
     descriptor: usize,
     process: u64,

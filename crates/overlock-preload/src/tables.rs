@@ -35,7 +35,6 @@ pub(crate) fn operations() -> &'static Operations {
     unsafe { &*first.byte_add(choice::table()) }
 }
 
-/// Decides, and returns the table.
 fn decided() -> &'static Operations {
     if choice::decide() { operations() } else { &EARLY }
 }

@@ -108,7 +108,6 @@ impl Place {
         self.shards[shard % SHARDS].0[counter].fetch_add(count, Relaxed);
     }
 
-    /// Sets a counter to zero.
     #[allow(dead_code, reason = "the command only reads")]
     pub(crate) fn clear(&self, counter: usize) {
         self.shards.iter().for_each(|shard| shard.0[counter].store(0, Relaxed));

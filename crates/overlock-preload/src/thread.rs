@@ -35,7 +35,6 @@ pub(crate) struct Thread {
     pub(crate) waits_since: Cell<u64>,
 }
 
-/// Returns the record of the calling thread.
 #[inline(always)]
 pub(crate) fn this<'a>() -> &'a Thread {
     let record: *const Thread;
@@ -112,7 +111,6 @@ fn is_near(at: isize) -> bool {
     at % 4 == 0 && record.contains(&at)
 }
 
-/// Returns the thread pointer.
 #[inline(always)]
 fn pointer() -> usize {
     let pointer;

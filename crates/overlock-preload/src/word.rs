@@ -175,7 +175,6 @@ impl Algorithm for Ticket<Process, Preload> {
     }
 }
 
-/// Views the mutex's word as a lock.
 #[inline(always)]
 fn lock_of<L: Algorithm>(mutex: &Mutex) -> &L {
     const {

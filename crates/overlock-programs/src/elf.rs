@@ -209,7 +209,6 @@ fn loader(file: &File) -> object::Result<Option<Vec<u8>>> {
     Ok(None)
 }
 
-/// Returns whether the file at `path` carries capabilities.
 fn has_file_capabilities(path: &Path) -> bool {
     getxattr_query(path, c"security.capability").is_ok_and(|length| length > 0)
 }

@@ -90,7 +90,6 @@ impl Orphan {
     }
 }
 
-/// Reaps all children that have ended.
 pub fn reap_orphans() {
     while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
 }

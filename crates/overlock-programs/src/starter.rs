@@ -36,7 +36,6 @@ const FAILED: i32 = 2;
 pub struct Launch {
     pub program: PathBuf,
     pub args: Vec<OsString>,
-    /// Variables to set, or to remove.
     pub variables: Vec<(OsString, Option<OsString>)>,
     /// Whether it leads a process group of its own, and dies with this process.
     pub own_group: bool,
@@ -134,7 +133,6 @@ fn answer(told: &mut PipeReader) -> io::Result<Answer> {
     Ok(answer)
 }
 
-/// Obeys, if this process is a starter.
 pub fn obey_as_starter() {
     let mut args = std::env::args_os().skip(1);
     if args.next().as_deref() == Some(OsStr::new(STARTER)) {

@@ -12,7 +12,6 @@ pub use list::{
     YIELDS,
 };
 
-/// Returns the columns of a view.
 pub fn of(view: &View) -> impl Iterator<Item = &'static Column> {
     view.split(", ").filter_map(Column::named)
 }

@@ -134,7 +134,6 @@ pub struct Summary {
     /// the points.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbours: Option<f64>,
-    /// The point at which it did worst.
     pub worst: Option<Worst>,
     pub pair_ns: Option<f64>,
     #[serde(default)]

@@ -11,7 +11,6 @@ fn data() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data")
 }
 
-/// Returns the names of all files of results, in order.
 fn names() -> Vec<String> {
     let files = fs::read_dir(data()).unwrap().map(|file| file.unwrap().file_name());
     let names = files.map(|name| name.into_string().unwrap());

@@ -9,7 +9,6 @@ use scraper::{ElementRef, Html, Selector};
 use serde_json::{Value, json};
 use support::records::{experiment, point, run};
 
-/// Reads files, each with its name.
 fn read(files: &[(&str, &str)]) -> Results {
     let mut results = Results::default();
     for (name, text) in files {

@@ -48,7 +48,6 @@ pub(crate) fn run<M: Machine>(machine: &mut M, cpus: usize) -> Result<(), Box<dy
     })
 }
 
-/// The message of a panic, if it has one.
 pub(crate) fn message(panic: &(dyn Any + Send)) -> Option<String> {
     let text = panic.downcast_ref::<String>().cloned();
     text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string))

@@ -8,7 +8,6 @@ use crate::platform::Platform;
 use crate::slot::{Care, Cpu, Node, NodeId, NodeState, State, step};
 
 impl NodeId {
-    /// The node itself.
     #[inline]
     pub(crate) fn node<P: Platform>(self) -> &'static Node<P::Word> {
         P::slot(self.cpu()).node(self.level())

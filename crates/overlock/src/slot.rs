@@ -72,7 +72,6 @@ impl<W: Atomic<u32>> Slot<W> {
         &self.in_vain
     }
 
-    /// The node of this level.
     pub(crate) fn node(&self, level: usize) -> &Node<W> {
         &self.nodes[level]
     }

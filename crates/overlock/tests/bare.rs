@@ -64,7 +64,6 @@ mod threads {
     const THREADS: usize = 3;
     const TIMES: usize = 8;
 
-    /// Does the same on all threads.
     fn on_threads(body: impl Fn(usize) + Sync) {
         thread::scope(|scope| {
             for number in 0..THREADS {

@@ -18,7 +18,6 @@ struct Module {
     uses: Vec<(Path, String)>,
 }
 
-/// Returns the faults of all crates.
 pub(super) fn check(files: &[File]) -> Vec<String> {
     let sources = files.iter().filter(|file| file.path.ends_with(".rs"));
     let mut crates: BTreeMap<String, BTreeMap<Path, Module>> = BTreeMap::new();

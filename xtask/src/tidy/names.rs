@@ -36,7 +36,6 @@ fn is_facade(path: &str) -> bool {
     name.is_some_and(|(name, _)| FACADES.contains(&name))
 }
 
-/// Returns the name of the type that a line declares.
 fn public_type(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("pub ")?;
     let kinds = ["struct ", "enum ", "trait ", "union "];

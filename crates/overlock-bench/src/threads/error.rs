@@ -9,7 +9,6 @@ pub enum RunError {
     /// There is no memory for so many threads, or a limit is lower.
     #[error("the system won't start {threads} threads; ask for fewer: {source}")]
     Threads { threads: usize, source: io::Error },
-    /// No lock has this name.
     #[error("there is no lock '{0}'")]
     NoLock(String),
     /// An order is none: a user has called what is for parent processes alone.

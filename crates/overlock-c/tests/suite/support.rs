@@ -18,9 +18,7 @@ pub(crate) struct Language {
     compilers: [&'static str; 2],
 }
 
-/// C11.
 pub(crate) const C: Language = Language { standard: "-std=c11", compilers: ["gcc", "clang"] };
-/// C++17.
 pub(crate) const CXX: Language = Language { standard: "-std=c++17", compilers: ["g++", "clang++"] };
 
 impl Language {

@@ -143,7 +143,6 @@ fn long() -> String {
     LONG.replace("{peers}", &peers.collect::<Vec<_>>().join(" "))
 }
 
-/// Reads the name of a spread.
 fn spreads() -> impl TypedValueParser<Value = Lengths> {
     let named = Lengths::ALL.map(|one| PossibleValue::new(one.name()));
     PossibleValuesParser::new(named).map(|name| {

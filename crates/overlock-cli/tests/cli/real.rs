@@ -34,7 +34,6 @@ fn said(flags: &[&str], kind: &str) -> Said {
     real(flags, &PROGRAM, &[kind]).output().unwrap().into()
 }
 
-/// Returns the counters of the program under a lock.
 pub(crate) fn counters(lock: &str, program_args: &[&str]) -> serde_json::Value {
     let said: Said =
         real(&["run", lock, "--json"], &PROGRAM, program_args).output().unwrap().into();

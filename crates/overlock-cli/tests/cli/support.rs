@@ -13,7 +13,6 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Returns the file of the command.
 pub(crate) const OVERLOCK: &str = env!("CARGO_BIN_EXE_overlock");
 
 /// Makes the command without starting it. A library that does nothing stands in for the preload
@@ -92,7 +91,6 @@ pub(crate) fn stand_in(name: &str, library: &Path, version: &str, build: &str) -
     path
 }
 
-/// The C library of this process.
 pub(crate) fn c_library() -> PathBuf {
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     let paths = maps.lines().filter_map(|line| line.split_whitespace().nth(5));

@@ -64,7 +64,6 @@ impl Want {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum By {
-    /// For ever.
     Ever,
     /// It is a call that does not wait.
     Try,

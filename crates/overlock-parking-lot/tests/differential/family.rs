@@ -70,7 +70,6 @@ pub(crate) trait Family: 'static {
 
 pub(crate) type Guard<'a, F> = lock_api::MutexGuard<'a, <F as Family>::Mutex, ()>;
 
-/// Implements [`Family`] for a crate.
 #[macro_export]
 macro_rules! family {
     ($name:ident, $lib:ident) => {

@@ -400,7 +400,6 @@ impl State {
         next
     }
 
-    /// Whether all threads may rest.
     pub(crate) fn is_at_rest(&self) -> bool {
         (0..self.waiters.len()).all(|index| {
             let waiter = self.waiters[index];

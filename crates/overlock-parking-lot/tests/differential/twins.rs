@@ -11,7 +11,6 @@ use crate::model::{By, Call, End, Lock, Mode, Outcome, Thread, Want};
 use crate::program::{Cast, RESERVED, THREADS, run};
 use crate::{GIVES, MUTEX, ONCE, RW, STEPS, be_quiet_about_results};
 
-/// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     /// An attempt to read fails while another thread could upgrade.
@@ -28,7 +27,6 @@ enum Fault {
     /// A writer that gives up leaves readers shut out.
     GivenUpWriterStays,
     UpgradesBesideReaders,
-    /// A broadcast wakes one waiter.
     WakesOne,
     MiscountsWaiters,
     TimesOutSilently,

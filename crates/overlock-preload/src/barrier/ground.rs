@@ -19,7 +19,6 @@ pub(super) fn sleep(state: &AtomicU64, round: u32) {
     futex(round_of(state), libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, round);
 }
 
-/// Wakes all that sleep.
 pub(super) fn wake_all(state: &AtomicU64) {
     let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
     futex(round_of(state), operation, i32::MAX as u32);

@@ -11,13 +11,11 @@ pub(super) const SHARED: u32 = 1 << 0;
 /// Flag, libc's: `pthread_cond_timedwait` means `CLOCK_MONOTONIC`.
 pub(super) const MONOTONIC: u32 = 1 << 1;
 
-/// The bytes of a `pthread_cond_t`.
 const SIZE: usize = size_of::<pthread_cond_t>();
 
 /// The byte of libc's flags, plus one; or zero before it is known.
 static FLAGS: AtomicU32 = AtomicU32::new(0);
 
-/// The layout of a condition variable.
 #[derive(Clone, Copy)]
 pub(super) struct Layout {
     flags: u32,

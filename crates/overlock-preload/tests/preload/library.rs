@@ -49,7 +49,6 @@ fn the_default_is_hybrid() {
     }
 }
 
-/// Runs one case under a lock and returns its counters.
 fn counters_of(lock: &str, program: &Path, case: &str) -> Value {
     let file = fresh_file(&format!("{case}-{lock}.json"));
     let output = under(lock, program)

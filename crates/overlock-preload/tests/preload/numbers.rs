@@ -32,7 +32,6 @@ impl Cell<u64> for Careless {
     }
 }
 
-/// The owners that are gone.
 const GONE: std::ops::Range<u64> = 1..10;
 
 struct Memory<O> {

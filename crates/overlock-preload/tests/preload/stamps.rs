@@ -24,7 +24,6 @@ enum Fault {
     Relaxed,
     /// Every process takes the memory for its own.
     Private,
-    /// The first thread that leaves clears the stamp.
     FirstClears,
 }
 
@@ -59,7 +58,6 @@ fn process(index: usize) -> Whose {
     Whose::new(5, index as u32)
 }
 
-/// A lock.
 struct Lock {
     stamp: Stamp<Word>,
     is_private: bool,

@@ -53,7 +53,6 @@ pub(crate) fn has_cxx() -> bool {
     result.is_ok()
 }
 
-/// A command that runs `program` under `lock`.
 pub(crate) fn under(lock: &str, program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command.env("LD_PRELOAD", library()).env("OVERLOCK_LOCK", lock);

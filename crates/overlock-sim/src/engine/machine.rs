@@ -7,7 +7,6 @@ use corosensei::Yielder;
 
 use super::core::Core;
 
-/// A machine that the engine runs.
 pub(crate) trait Machine: Sized {
     /// What happens to the machine without a CPU's doing.
     type Event: Copy;
@@ -27,7 +26,6 @@ pub(crate) trait Machine: Sized {
     /// The time of a CPU's plan has come. Returns whether the CPU's coroutine continues.
     fn is_due(&mut self, cpu: u32) -> bool;
 
-    /// An event happens.
     fn happens(&mut self, event: Self::Event);
 
     /// The program of the current CPU has returned.

@@ -37,7 +37,6 @@ struct Copies {
     dirty: bool,
     /// Whether only the owner has a copy.
     alone: bool,
-    /// pCPUs that have a copy.
     sharers: CpuSet,
 }
 
@@ -112,7 +111,6 @@ impl Line {
     }
 }
 
-/// The number of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineId(pub(crate) u32);
 

@@ -9,11 +9,7 @@ pub enum Error {
     #[error("{0}")]
     Config(String),
     #[error("vCPU {vcpu} panicked: {message}")]
-    Panicked {
-        vcpu: u32,
-        /// The panic's message.
-        message: String,
-    },
+    Panicked { vcpu: u32, message: String },
     /// Programs did not return after they had been told to.
     #[error("not stopped within {grace:?} of virtual time:{}", listed(.stuck))]
     Runaway {

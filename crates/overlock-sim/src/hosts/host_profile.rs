@@ -21,7 +21,6 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// Nanoseconds.
     pub ns: u64,
     /// Who measured it and where, or why it was assumed.
     pub source: String,
@@ -112,7 +111,6 @@ pub struct Background {
     pub every_ns: u64,
     /// Nanoseconds for which it keeps the pCPU, on average.
     pub for_ns: u64,
-    /// The source of these figures.
     pub source: String,
 }
 
@@ -123,7 +121,6 @@ pub struct HostProfile {
     /// The name: that of the file.
     #[serde(default)]
     pub name: String,
-    /// A description of the machine.
     pub about: String,
     /// Where the host's figures come from.
     pub kind: Kind,
@@ -132,7 +129,6 @@ pub struct HostProfile {
     /// By how many percent spans of work and transfers of lines vary, in either direction.
     #[serde(default)]
     pub jitter_percent: u64,
-    /// Other load on the host.
     #[serde(default)]
     pub background: Option<Background>,
     pub costs: Costs,

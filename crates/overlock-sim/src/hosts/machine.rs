@@ -62,7 +62,6 @@ pub(crate) struct VcpuState {
     debt: u64,
     /// When its last entry into the guest ends, or has ended.
     enters_at: u64,
-    /// The spin loop in which it is.
     pub(crate) spin: Loop,
     /// Whether it announces that it is in a critical section whose end the host waits for.
     critical: bool,

@@ -21,7 +21,6 @@ thread_local! {
     static USED: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// The right to use the memory.
 #[derive(Debug)]
 pub(crate) struct Turn {
     _alone: MutexGuard<'static, ()>,

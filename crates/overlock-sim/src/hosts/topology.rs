@@ -76,7 +76,6 @@ impl Distances {
         self.least(one, |first, end| (first..end).contains(&other))
     }
 
-    /// The distance from `pcpu` to the furthest member of `set`.
     #[inline]
     pub(crate) fn furthest(&self, pcpu: u32, set: &CpuSet) -> Distance {
         self.least(pcpu, |first, end| set.lies_within(first, end))

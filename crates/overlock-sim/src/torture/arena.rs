@@ -45,7 +45,6 @@ impl Arena {
         Self { _turn: turn, used: LINES * LINE }
     }
 
-    /// The line for lock number `index`.
     pub(crate) fn line(index: usize) -> *mut u8 {
         assert!(index < LINES);
         ptr::with_exposed_provenance_mut(BASE + index * LINE)
@@ -101,7 +100,6 @@ impl Arena {
         unsafe { ptr::write_bytes(at, 0, bytes) };
     }
 
-    /// The offset of an address in the memory.
     pub(crate) fn offset(address: usize) -> u32 {
         u32::try_from(address.wrapping_sub(BASE)).unwrap_or(u32::MAX)
     }

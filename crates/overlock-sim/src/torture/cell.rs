@@ -38,7 +38,6 @@ impl<T: Copy + Into<u32>> Word<T> {
 }
 
 impl Word<u32> {
-    /// Sets the lowest bit if the lowest byte is zero.
     #[track_caller]
     pub(crate) fn set_lowest_bit(&self) -> bool {
         let is_free = |word| word & 0xff == 0;

@@ -6,7 +6,6 @@
 
 use overlock_results::Rng;
 
-/// The most CPUs of a run.
 pub const CPUS: usize = 8;
 
 /// The request made of a lock, or of a shared value.

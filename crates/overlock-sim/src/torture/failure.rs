@@ -57,7 +57,6 @@ pub struct Breach {
     pub at_ns: u64,
     /// The CPU that made the last step.
     pub cpu: usize,
-    /// The lock, if it concerns one.
     pub lock: Option<usize>,
     pub text: String,
 }

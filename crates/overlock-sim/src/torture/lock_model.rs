@@ -38,7 +38,6 @@ pub(crate) enum Head {
     Back,
 }
 
-/// A CPU in the queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiter {
     pub(crate) cpu: usize,
@@ -82,7 +81,6 @@ pub(crate) struct LockModel {
     pub(crate) known: u32,
     /// For a read-write lock, the CPUs that read it, once for each time they have taken it.
     pub(crate) readers: Vec<usize>,
-    /// The one that may upgrade.
     pub(crate) upgradable: Option<usize>,
     /// For a monitor, how many tokens there are to take.
     pub(crate) tokens: u32,
@@ -134,7 +132,6 @@ impl LockModel {
         self.queue.iter().find(|waiter| !waiter.skipped && !waiter.left).map(|waiter| waiter.cpu)
     }
 
-    /// The position of a CPU in the queue.
     pub(crate) fn place(&self, cpu: usize) -> Option<usize> {
         self.queue.iter().position(|waiter| waiter.cpu == cpu && !waiter.left)
     }

@@ -50,7 +50,6 @@ pub(crate) mod wait;
 
 /// How often the machine checks for a stuck lock in the time for which a lock may be stuck.
 const AUDITS: u64 = 10;
-/// The state of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
     Running,
@@ -68,7 +67,6 @@ pub(crate) struct Op {
     pub(crate) generation: u32,
     /// The verb that began it; `None` for a release.
     pub(crate) verb: Option<Verb>,
-    /// What the lock is asked for.
     pub(crate) hold: Hold,
     pub(crate) deadline: Option<u64>,
     /// How deep interrupts were nested when it began.
@@ -106,7 +104,6 @@ pub(crate) struct CpuState {
     skew: u64,
     pub(crate) level: u8,
     pub(crate) ops: Vec<Op>,
-    /// How often it has halted.
     halts: u32,
     /// The classes of waiters to which it belongs while it is halted.
     classes: u32,
@@ -130,7 +127,6 @@ impl CpuState {
     }
 }
 
-/// A kick that is under way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PendingKick {
     cpu: Option<usize>,

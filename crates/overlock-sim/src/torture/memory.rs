@@ -72,7 +72,6 @@ impl Memory {
         Self { slots, table, table_offset, table_entries, states }
     }
 
-    /// The offsets of a CPU's slot.
     pub(crate) fn slot(&self, cpu: usize) -> std::ops::Range<u32> {
         let first = Arena::offset(std::ptr::from_ref(self.slots[cpu]).addr());
         first..first + size_of::<Slot<Word<u32>>>() as u32

@@ -25,14 +25,12 @@ mod sharing;
 /// The number of steps after which a script, which is much shorter, counts as endless.
 const SCRIPT_STEPS: u64 = 5_000_000;
 
-/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TortureReport {
     /// How many atomic accesses were made.
     pub steps: u64,
     /// How many acquisitions were made, of all locks together.
     pub acquisitions: u64,
-    /// Virtual time, in nanoseconds.
     pub virtual_ns: u64,
     pub faults: Faults,
     /// Events that the locks reported, in the order of [`Event::ALL`].

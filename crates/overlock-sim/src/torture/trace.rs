@@ -9,7 +9,6 @@ use crate::torture::conditions::CPUS;
 /// How many events are kept for the report of a failure.
 const KEPT: usize = 64;
 
-/// One event of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Event {
     pub(crate) at: u64,
@@ -28,7 +27,6 @@ pub(crate) enum What {
         old: u32,
         new: Option<u32>,
     },
-    /// A lock operation begins.
     Begin {
         lock: usize,
         verb: &'static str,
@@ -38,7 +36,6 @@ pub(crate) enum What {
         verb: &'static str,
         got: bool,
     },
-    /// The memory of a lock is freed.
     Freed {
         lock: usize,
     },

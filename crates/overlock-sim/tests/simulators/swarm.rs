@@ -9,7 +9,6 @@ use crate::support::{each, good};
 const RUNS: u64 = 60;
 const STEPS: u64 = 20_000;
 
-/// Whether a lock with this name ever halts.
 fn ever_halts(name: &str) -> bool {
     !name.starts_with("native") && !name.starts_with("off")
 }

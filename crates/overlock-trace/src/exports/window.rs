@@ -43,7 +43,6 @@ pub(crate) fn window(
     Some(drawn.end(source))
 }
 
-/// A window while it is drawn.
 #[derive(Default)]
 struct Drawn {
     from_ns: u64,

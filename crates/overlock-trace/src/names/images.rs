@@ -29,7 +29,6 @@ struct Sections {
     info: ExplicitModuleSectionInfo<Bytes>,
     /// Offset in the file, address in memory, and size of each segment of code.
     segments: Vec<(u64, u64, u64)>,
-    /// Whether it is a program of Go.
     is_go: bool,
 }
 
@@ -90,7 +89,6 @@ const LARGEST_FRAME: usize = 128;
 const UNKNOWN: Site = Site(0);
 
 impl Images {
-    /// A process starts a program.
     pub(crate) fn exec(&mut self, process: u32) {
         let unwinder = UnwinderX86_64::new();
         self.images.push(Image { process, mappings: Vec::new(), unwinder });
@@ -274,7 +272,6 @@ impl Images {
         frames.addresses.iter().skip(1).filter_map(text).any(|text| text.starts_with(&RETURNS))
     }
 
-    /// Returns the process of a stack.
     pub(crate) fn process(&self, frames: &Frames) -> Option<u32> {
         Some(self.images.get(frames.image)?.process)
     }

@@ -267,7 +267,6 @@ fn why(names: &[&str]) -> (Kind, String) {
 mod tests {
     use super::*;
 
-    /// A kernel whose functions these are.
     fn with(functions: &[(u64, &str)]) -> Kernel {
         let kernel = Kernel::default();
         let functions = functions.iter().map(|(at, name)| (*at, (*name).to_owned())).collect();

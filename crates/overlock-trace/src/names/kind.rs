@@ -37,28 +37,23 @@ kinds! {
     Spin = "spin lock", Some(Lock);
     /// A mutex that a thread takes again when it has been woken by a condition variable.
     Retake = "mutex after a condition", Some(Lock);
-    /// A lock inside of the C library.
     Libc = "lock inside libc", Some(Lock);
     /// The locks of the C library's streams.
     Stdin = "stdin's lock", Some(Lock);
     Stdout = "stdout's lock", Some(Lock);
     Stderr = "stderr's lock", Some(Lock);
     Stream = "a stream's lock", Some(Lock);
-    /// The lock of the dynamic loader.
     Loader = "the loader's lock", Some(Lock);
-    /// Python's interpreter lock.
     Gil = "Python's GIL", Some(Lock);
     /// A lock of Python's own, by which its threads also wait for work and for each other's ends.
     PyLock = "Python lock", None;
     /// One that its holder may take again, which is never for work.
     PyRLock = "Python RLock", Some(Lock);
-    /// Ruby's interpreter lock.
     Gvl = "Ruby's GVL", Some(Lock);
     /// A monitor of Java: `synchronized`.
     Monitor = "Java monitor", Some(Lock);
     /// A thread of Java parks: for a lock of `java.util.concurrent`, or for work.
     Park = "Java park", None;
-    /// A lock of Go's runtime.
     GoLock = "lock of Go's runtime", Some(Lock);
     Condvar = "condvar", Some(Work);
     Semaphore = "semaphore", None;
@@ -69,13 +64,10 @@ kinds! {
     Idle = "idle", Some(Work);
     /// A futex whose use has no name that is known.
     Futex = "futex", None;
-    /// A lock on a file.
     FileLock = "file lock", Some(Outside);
-    /// A semaphore of System V.
     SysV = "SysV semaphore", Some(Outside);
     /// A count of what has happened, or of what may be taken.
     Eventfd = "eventfd", None;
-    /// A lock inside of the kernel.
     KernelLock = "kernel lock", Some(Outside);
     /// A disk, or another device.
     Disk = "disk", Some(Outside);
@@ -104,7 +96,6 @@ impl Kind {
         KINDS.iter().find(|(_, name, _)| *name == words).map_or(Kind::Unknown, |one| one.0)
     }
 
-    /// Returns the words for it.
     #[must_use]
     pub fn name(self) -> &'static str {
         KINDS[self as usize].1
@@ -129,7 +120,6 @@ impl Kind {
             || self.is_streams()
     }
 
-    /// Returns whether it is the lock of a stream.
     #[must_use]
     pub fn is_streams(self) -> bool {
         (Kind::Stdin..=Kind::Stream).contains(&self)

@@ -6,7 +6,6 @@ use addr2line::Loader;
 use object::{Object as _, ObjectSymbol as _};
 use std::collections::HashMap;
 
-/// A function of a stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) function: String,

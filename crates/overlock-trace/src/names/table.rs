@@ -4,7 +4,6 @@ use super::Kind;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// A line of a table.
 pub(super) struct Line {
     pub(super) name: &'static str,
     pub(super) kind: Kind,
@@ -33,7 +32,6 @@ static TABLES: LazyLock<HashMap<&str, Vec<Line>>> = LazyLock::new(|| {
     tables
 });
 
-/// Returns the lines of a table.
 pub(super) fn lines(table: &str) -> &'static [Line] {
     TABLES.get(table).map_or(&[], Vec::as_slice)
 }

@@ -64,7 +64,6 @@ impl Word {
         *count = count.saturating_add(1);
     }
 
-    /// Returns whether its values are those of a lock.
     pub(crate) fn is_like_a_lock(&self) -> bool {
         let is_taken = self.first.is_some_and(|value| value != 0 && value != PARKED);
         is_taken && self.same > 1 && self.others <= self.same / 8

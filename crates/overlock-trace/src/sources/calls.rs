@@ -8,7 +8,6 @@ use crate::sources::points::{FUTEX_COMMAND, FUTEX_PRIVATE, STACK_BYTES, WAITS};
 use crate::sources::records::Stack;
 use crate::sources::tracer::Tracer;
 
-/// The call in which a thread sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Call {
     /// Its number; -1 if the thread sleeps outside of any call.
@@ -32,7 +31,6 @@ pub(crate) fn read(process: u32, thread: u32) -> std::io::Result<Option<Call>> {
 }
 
 impl Call {
-    /// Returns whether it is a wait by a futex.
     pub(crate) fn is_futex_wait(&self) -> bool {
         let op = self.arguments[1] & FUTEX_COMMAND;
         self.number == libc::SYS_futex && WAITS.iter().any(|wait| u64::from(*wait) == op)

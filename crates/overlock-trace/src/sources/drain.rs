@@ -109,7 +109,6 @@ impl Drain {
         self.shared.taken().collect();
     }
 
-    /// Returns the next records.
     pub(crate) fn take(&self) -> Option<Round> {
         let mut taken = self.shared.taken();
         let round = taken.rounds.pop_front()?;

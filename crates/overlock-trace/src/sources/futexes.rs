@@ -198,7 +198,6 @@ mod tests {
     const OTHER_CALL: (u64, u64) = (0x1000, 3);
     const THREAD: u32 = 8;
 
-    /// A thread that has begun to wait.
     fn waiting() -> Tracer {
         let mut tracer = Tracer::new(Analysis::new(Limits::default()), None);
         tracer.adopt(0, 7, THREAD);

@@ -22,7 +22,6 @@ pub(crate) const REGISTERS: u64 = 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8;
 #[cfg(target_arch = "x86_64")]
 pub(crate) const CALL: u64 = 1 << 5 | 1 << 8;
 
-/// A record's kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Sample,
@@ -180,7 +179,6 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The parts of a sample.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample<'a> {
     pub(crate) chain: &'a [u8],

@@ -277,7 +277,6 @@ fn has_ended(error: &anyhow::Error) -> bool {
     cause.and_then(std::io::Error::raw_os_error) == Some(libc::ESRCH)
 }
 
-/// Returns the numbers of the processors that are online.
 pub(crate) fn online() -> Result<Vec<i32>> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online")
         .context("can't read which processors are online (/sys is missing?)")?;

@@ -19,7 +19,6 @@ use std::os::fd::RawFd;
 /// soon.
 const TURN_MS: u64 = 20;
 
-/// Which source the user wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// Tracepoints, or else a preloaded library, or else looks.
@@ -44,7 +43,6 @@ pub struct Opened {
     source: Source,
     /// Of tracepoints.
     layout: Option<Layout>,
-    /// Whether the program can preload a library.
     can_preload: bool,
 }
 
@@ -126,7 +124,6 @@ pub struct Files {
     pub profile: bool,
 }
 
-/// A program that is watched.
 pub struct Session {
     source: Source,
     tracer: Tracer,
@@ -149,7 +146,6 @@ impl std::fmt::Debug for Session {
 pub struct Seen {
     /// Waits, loops and the verdict.
     pub findings: Findings,
-    /// The name of the source.
     pub source: &'static str,
     /// A timeline for Perfetto and Chrome, if one is wanted.
     pub timeline: Option<String>,

@@ -72,7 +72,6 @@ pub(crate) struct Tracer {
     asked: u64,
     /// Only the records of switches tell of them, and no tracepoint.
     pub(crate) is_looking: bool,
-    /// What a preloaded library has told.
     pub(crate) told: Told,
     /// The process of each traced thread.
     pub(crate) threads: HashMap<u32, u32>,

@@ -25,7 +25,6 @@ pub enum Error {
     Io {
         /// What was attempted, with a remedy if there is one.
         attempt: &'static str,
-        /// The system's error.
         source: io::Error,
     },
     /// KVM refused to make or to run a vCPU, or the system to make its thread.

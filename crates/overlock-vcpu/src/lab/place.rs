@@ -9,7 +9,6 @@ use std::fmt;
 /// A place in the code, with its callers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The address of the instruction.
     pub address: u64,
     /// The function it is in, with file and line when known.
     pub symbol: Option<String>,

@@ -19,7 +19,6 @@ const PCPUS: u32 = 2;
 pub struct Laboratory<M = NoMore>(PhantomData<M>);
 
 impl<M: MoreLocks> Laboratory<M> {
-    /// Opens the laboratory.
     pub fn open() -> Result<Self, Error> {
         KvmEngine::availability()?;
         Ok(Self(PhantomData))

@@ -15,7 +15,6 @@ crate::on_kvm!(
 
 /// vCPU 0 sends, the others compute and answer.
 struct Ring {
-    /// Interrupts each vCPU has answered.
     answers: [AtomicU64; 4],
     sent: u64,
     numbers: AtomicU32,

@@ -12,7 +12,6 @@ use overlock_vcpu::host::pm_timer::{
 };
 use proptest::prelude::*;
 
-/// A clock that the test sets by hand.
 #[derive(Clone, Default)]
 struct HandClock(Rc<Cell<u64>>);
 

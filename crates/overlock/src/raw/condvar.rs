@@ -279,7 +279,6 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
         self.has_changed(group, seen)
     }
 
-    /// Halts while `gate` is as it was seen.
     fn halt(&self, gate: &P::Word, seen: Gate, deadline_ns: Option<u64>) {
         if !P::WAITS || !P::waits() {
             return P::relax();
@@ -317,7 +316,6 @@ impl<P: Platform, C: Class> RawCondvar<P, C> {
         &self.gates[group as usize % 2]
     }
 
-    /// Runs `change` with the list, and returns what it returns.
     fn with_list<T>(&self, change: impl FnOnce() -> T) -> T {
         let now = P::generation();
         // ORDERING: Acquire, with the Release in `renew`.

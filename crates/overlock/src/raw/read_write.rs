@@ -218,7 +218,6 @@ impl<P: Platform, C: Class> RawRwLock<P, C> {
         }
     }
 
-    /// Takes the lock if it has room.
     #[inline]
     fn try_take(&self, want: Want, pass: Pass) -> bool {
         // ORDERING: Acquire, R-O1.
@@ -451,7 +450,6 @@ unsafe impl<P: Platform, C: Class> RawLock for RawRwLock<P, C> {
         }
     }
 
-    /// Whether it is held for writing.
     fn is_locked(&self) -> bool {
         self.look().is_written()
     }

@@ -152,7 +152,6 @@ enum Slow {
     Set,
     /// A release may have overwritten it.
     Unsure,
-    /// The ticket is served.
     Served,
 }
 
@@ -188,7 +187,6 @@ impl<P: Platform, C: Class, W: Width> Ticket<P, C, W> {
         Head::new(W::bits(self.head.load(Relaxed)))
     }
 
-    /// Whether `ticket` is served now.
     #[inline]
     fn is_served(&self, ticket: u32) -> bool {
         // ORDERING: Acquire, O1.

@@ -36,7 +36,6 @@ const SAYS_SHIFT: u32 = 16;
 const KIND: u32 = (1 << SAYS_SHIFT) - 1;
 
 impl NodeState {
-    /// What the cell holds.
     pub(crate) const fn bits(self) -> u32 {
         self.0
     }
@@ -183,7 +182,6 @@ impl<W: Atomic<u32>> Node<W> {
         NodeState::GIVEN_UP.saying(self.trace.count_given_up())
     }
 
-    /// Whether the CPU of this node waits for `lock` with it.
     pub(crate) fn is_for<L>(&self, lock: *const L) -> bool {
         self.trace.names(lock)
     }

@@ -136,7 +136,6 @@ impl Trace {
         self.lock.store(ptr::null_mut(), Relaxed);
     }
 
-    /// Whether the trace names this lock.
     pub(super) fn names<L>(&self, lock: *const L) -> bool {
         self.lock.load(Relaxed).cast_const() == lock.cast()
     }

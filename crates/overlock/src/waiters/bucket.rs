@@ -5,7 +5,6 @@ use core::sync::atomic::Ordering::Relaxed;
 use crate::atomic::{Atomic, ConstAtomic};
 use crate::slot::NodeId;
 
-/// Entries in one bucket.
 const ENTRIES: usize = 16;
 
 /// A cache line of the table. A platform keeps a `static` array of buckets for all its locks.
@@ -55,7 +54,6 @@ impl<W: Atomic<u32>> Bucket<W> {
         }
     }
 
-    /// The waiters entered with this tag.
     pub(super) fn find(&self, tag: u32) -> impl Iterator<Item = NodeId> {
         self.entries.iter().filter_map(move |cell| {
             let entry = cell.load(Relaxed);

@@ -41,7 +41,6 @@ impl Cells {
     }
 }
 
-/// Excludes no CPU.
 struct NoOp;
 
 /// Announces that it halts, and halts, without checking the lock once more.

@@ -151,7 +151,6 @@ fn happens_before(event: &RefCell<Option<UnsafeCell<()>>>) {
     }
 }
 
-/// What a cell is part of.
 pub(crate) enum Part {
     Lock(&'static Life),
     /// A cell of a queue node. The cell that holds the waiter's state has numbers.
@@ -366,11 +365,8 @@ macro_rules! cells {
 }
 
 cells! {
-    /// A cell of 8 bits.
     Byte: u8 in AtomicU8;
-    /// A cell of 16 bits.
     Half: u16 in AtomicU16;
-    /// A cell of 32 bits.
     Word: u32 in AtomicU32;
 }
 

@@ -25,7 +25,6 @@ use Act::{Give, GiveAll, GiveInside, Linger, Take, TakeBy};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
-    /// Waits for a token and takes it.
     Take,
     /// Waits for a token until this time; gives up if there is none then.
     TakeBy(u64),

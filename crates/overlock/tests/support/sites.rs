@@ -210,7 +210,6 @@ fn name((file, line, column): Point, operation: &str) -> Option<String> {
     Some(format!("{file} {function} {operation}{number}"))
 }
 
-/// The name of the function that starts on this line.
 fn function(line: &str) -> Option<&str> {
     let code = line.trim_start();
     let (_, rest) = code.split_once("fn ").filter(|_| !code.starts_with("//"))?;

@@ -42,7 +42,6 @@ pub(crate) const TICKET: Kind = wide::<Halting>();
 pub(crate) const QUEUED: Kind = queued::<Halting>();
 pub(crate) const HYBRID: Kind = hybrid::<Halting>();
 
-/// Enters the lock.
 const E: Step = Enter(0);
 /// Leaves the lock that it has from the start. Loom prefers CPUs with low numbers, so if this is
 /// the last CPU, the others queue and halt in the first executions; if it is the first, they come

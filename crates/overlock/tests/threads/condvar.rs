@@ -24,7 +24,6 @@ impl Monitor {
         Self { mutex: ThreadMutex::new((0, 0)), changed: ThreadCondvar::new() }
     }
 
-    /// Waits for one notification.
     fn wait_once(&self, timeout: Duration) -> bool {
         let mut guard = self.mutex.lock();
         guard.1 += 1;

@@ -331,7 +331,6 @@ fn p11_a_release_after_membarrier_misses_nothing() {
     }
 }
 
-/// Whether `child` returns true in a forked child.
 fn holds_in_a_child(child: impl FnOnce() -> bool) -> bool {
     Child::new(|| assert!(child())).ends_well()
 }

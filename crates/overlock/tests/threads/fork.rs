@@ -149,7 +149,6 @@ fn mapped<L: ConstLock>(flags: i32) -> &'static L {
 /// if no thread waited.
 type Child = fn(*mut u32, u32);
 
-/// A child leaves it alone.
 const LEAVES: Child = |_, _| in_child(|| {});
 
 /// Forks while threads sleep that wait for a lock in memory that the child must not mend. After

@@ -32,7 +32,6 @@ use overlock::{ConstLock, Guard, Hybrid, Mutex, Queued, RawTimedLock, TestAndSet
 
 type Held<L> = Option<Guard<'static, u64, L>>;
 
-/// What the worker steps through.
 struct Operation<L: ConstLock + 'static> {
     /// Whether the forker holds A beforehand, until it is told to release it.
     waits: bool,

@@ -175,7 +175,6 @@ pub(crate) fn relax(bounded: bool) {
     }
 }
 
-/// Reports a long spin to the host.
 pub(crate) fn long_spin() {
     call(
         |costs| costs.call,

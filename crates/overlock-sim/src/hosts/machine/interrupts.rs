@@ -6,7 +6,6 @@ use overlock_vcpu::host::sched::Event as Told;
 use super::{Event, HostMachine};
 
 impl HostMachine<'_> {
-    /// Sends an interrupt from `from` to `to`.
     pub(crate) fn interrupt(&mut self, from: u32, to: u32, number: u32) {
         let state = &mut self.vcpus[to as usize];
         state.pending |= 1 << (number & 31);

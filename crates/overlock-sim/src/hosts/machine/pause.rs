@@ -91,7 +91,6 @@ impl HostMachine<'_> {
         true
     }
 
-    /// Starts a new loop of pauses.
     pub(super) fn begin_loop(&mut self) {
         let state = self.cpu();
         state.spin.breaks_off();

@@ -177,7 +177,6 @@ pub(crate) fn nap(ns: u64) {
     suspend();
 }
 
-/// The number of the running CPU.
 pub(crate) fn number() -> Option<usize> {
     with(|m| number_of(m))
 }
@@ -192,12 +191,10 @@ pub(crate) fn now_ns() -> u64 {
     with(|m| m.core.now + m.cpus[m.cpu()].skew)
 }
 
-/// Counts an event that a lock reports.
 pub(crate) fn count(event: Counter) {
     with(|m| m.tally.events[event as usize] += 1);
 }
 
-/// The slot of a CPU.
 pub(crate) fn slot(cpu: Cpu) -> &'static Slot<Word<u32>> {
     with(|m| {
         let index = m.cpus.iter().position(|state| state.number == Some(cpu.index()));

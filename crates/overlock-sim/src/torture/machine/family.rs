@@ -118,7 +118,6 @@ impl TorturedMachine {
         Some((lock, hold))
     }
 
-    /// The current CPU begins to upgrade.
     pub(crate) fn begin_upgrade(&mut self, lock: usize, verb: Verb, deadline: Option<u64>) {
         self.begin(lock, Some(verb), deadline, Hold::Write);
     }
@@ -157,7 +156,6 @@ impl TorturedMachine {
         self.wait_mut().cancelled = cancels && !self.draining;
     }
 
-    /// The wait releases the lock.
     pub(crate) fn wait_releases(&mut self) {
         let lock = self.waits_for();
         self.stops_holding(lock, Hold::Write);
@@ -177,7 +175,6 @@ impl TorturedMachine {
         self.wait_mut().verb = Some(Verb::Lock);
     }
 
-    /// The wait has the lock again.
     pub(crate) fn wait_has_lock(&mut self) {
         let lock = self.waits_for();
         self.locks[lock].owed = 0;
@@ -197,7 +194,6 @@ impl TorturedMachine {
         self.cpus[self.cpu()].ops.last().expect("it waits").lock
     }
 
-    /// The current CPU begins to notify.
     pub(crate) fn begin_notify(&mut self, lock: usize) {
         self.begin(lock, Some(Verb::Notify), None, Hold::Write);
     }

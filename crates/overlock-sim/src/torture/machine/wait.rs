@@ -36,7 +36,6 @@ pub(crate) fn wait(word: &Word<u32>, expected: u32, deadline_ns: Option<u64>, cl
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whom {
-    /// The CPU with this number.
     Number(usize),
     /// One of those of these classes that wait on the word.
     Any(u32),

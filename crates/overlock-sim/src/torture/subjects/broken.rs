@@ -58,7 +58,6 @@ struct Words {
     sleepers: Word<u32>,
 }
 
-/// A lock with a mistake.
 struct Broken<M: Mistake> {
     words: Words,
     mistake: PhantomData<M>,

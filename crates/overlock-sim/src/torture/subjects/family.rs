@@ -52,7 +52,6 @@ pub(super) static BROKEN: &[Subject] = &[
 /// What a condition variable has counted before the run: all its counts overflow soon.
 const NEARLY_ROUND: u32 = u32::MAX - 5;
 
-/// Nothing is wrong.
 const RIGHT: u8 = 0;
 /// Readers do not take the lock.
 const CARELESS: u8 = 1;

@@ -5,7 +5,6 @@ use super::{Event, SchedError, Scheduler, Standing};
 use crate::host::{Nanos, Vcpu};
 
 impl<P: Policy> Scheduler<P> {
-    /// Whether `event` can have happened at `now`.
     pub(super) fn check(&self, now: Nanos, event: &Event) -> Result<(), SchedError> {
         let last = self.now;
         if now < last {

@@ -22,7 +22,6 @@
 use super::spin::Spin;
 use crate::host::{Nanos, Pcpu, Vcpu};
 
-/// Something that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The owner has nothing to do until it is kicked or interrupted. If it was kicked while it ran
@@ -77,7 +76,6 @@ pub enum Event {
         /// The sender; the receiver itself, if the host can't know it, because the interrupt took
         /// no exit.
         from: Vcpu,
-        /// The receiver.
         to: Vcpu,
     },
     /// This vCPU has taken all interrupts that were sent to it: it owes no answer.

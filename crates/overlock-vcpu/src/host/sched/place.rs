@@ -11,7 +11,6 @@ use super::{Action, Scheduler, Standing};
 use crate::host::{Nanos, Pcpu, Vcpu};
 
 impl<P: Policy> Scheduler<P> {
-    /// The pCPU that `vcpu` owns.
     pub(super) fn owned(&self, vcpu: Vcpu) -> Option<Pcpu> {
         match self.standing(vcpu) {
             Some(Standing::Running(pcpu)) => Some(pcpu),
@@ -121,7 +120,6 @@ impl<P: Policy> Scheduler<P> {
         self.waiting += 1;
     }
 
-    /// Removes `vcpu` from the queue of `pcpu`.
     pub(super) fn dequeue(&mut self, vcpu: Vcpu, pcpu: Pcpu) {
         let queue = &mut self.slots[pcpu.index()].queue;
         queue.remove(self.vcpus[vcpu.index()].time, vcpu);

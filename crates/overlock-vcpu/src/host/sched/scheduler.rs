@@ -197,13 +197,11 @@ impl<P: Policy> Scheduler<P> {
         &self.tally
     }
 
-    /// The policy.
     #[must_use]
     pub const fn policy(&self) -> &P {
         &self.policy
     }
 
-    /// The configuration.
     #[must_use]
     pub const fn config(&self) -> &Config {
         &self.config

@@ -5,7 +5,6 @@ use crate::host::Vcpu;
 /// A long spin, and what is known about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spin {
-    /// The vCPU that spins.
     pub vcpu: Vcpu,
     /// How the spin was detected.
     pub source: SpinSource,
@@ -48,7 +47,6 @@ pub struct SpinHint {
 }
 
 impl SpinHint {
-    /// No hint.
     pub const NONE: Self = Self { holder: None, waiters: [None; HINT_WAITERS] };
 
     /// A hint that names only the holder.

@@ -87,7 +87,6 @@ pub(super) struct Record {
     pub(super) usage: Usage,
     pub(super) time: VirtualTime,
     pub(super) weight: NonZeroU32,
-    /// The guest to which it belongs.
     pub(super) guest: Guest,
     /// The pCPU it last ran or waited on: where its cache lines may still be.
     pub(super) home: Pcpu,

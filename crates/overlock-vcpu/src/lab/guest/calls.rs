@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use super::abi::{Call, VcpuRecord};
 
-/// Returns the record of the calling vCPU.
 #[inline(always)]
 pub(super) fn record() -> &'static VcpuRecord {
     let own: *const VcpuRecord;
@@ -18,7 +17,6 @@ pub(super) fn record() -> &'static VcpuRecord {
     }
 }
 
-/// Calls the host with two arguments.
 pub(crate) fn call(call: Call, arguments: [u64; 2]) {
     // The arguments stay in registers, where an interrupt that comes just before cannot damage
     // them.

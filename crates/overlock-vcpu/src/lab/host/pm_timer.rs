@@ -10,7 +10,6 @@ use overlock::platform::Threads;
 use overlock_bench::clock::Clock;
 use overlock_results::PmTimerRule;
 
-/// Returns what reads the timer under `rule`.
 pub(super) fn reader(rule: PmTimerRule, clock: Clock) -> Box<dyn Fn() -> u32 + Send + Sync> {
     fn under<R>(rule: R, clock: Clock) -> Box<dyn Fn() -> u32 + Send + Sync>
     where

@@ -21,11 +21,13 @@ use crate::lab::slice_timer::SliceTimer;
 pub(crate) enum Exit {
     /// Its thread is ready and has never been in the guest.
     Ready,
-    /// It made a hypercall.
     Call(Call, [u64; 2]),
     /// A signal brought it out, after it `ran`, or before; with the instruction's address if that
     /// was requested.
-    Evicted { rip: Option<u64>, ran: bool },
+    Evicted {
+        rip: Option<u64>,
+        ran: bool,
+    },
     /// Its program has returned, or has ended with an error.
     Ended(Result<(), Error>),
 }

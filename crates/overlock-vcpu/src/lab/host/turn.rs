@@ -33,7 +33,6 @@ pub(super) struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Handles the exit of `vcpu` from the guest.
     pub(super) fn out(&mut self, vcpu: u32, exit: Exit) {
         let guest = &mut self.state.guests[vcpu as usize];
         accounts::count(&mut guest.accounts, &exit);
@@ -103,7 +102,6 @@ impl Turn<'_> {
         true
     }
 
-    /// Returns the next step of the thread of `vcpu`.
     pub(super) fn step(&self, vcpu: u32) -> Step {
         match self.standing(vcpu) {
             Standing::Running(_) => Step::Go(Next::Enter),
@@ -127,7 +125,6 @@ impl Turn<'_> {
         self.state.scheduler.standing(Vcpu(vcpu)).unwrap_or(Standing::Stopped)
     }
 
-    /// Returns the processor that `vcpu` is on.
     fn pcpu(&self, vcpu: u32) -> Option<Pcpu> {
         match self.standing(vcpu) {
             Standing::Running(pcpu) => Some(pcpu),
@@ -192,7 +189,6 @@ impl Turn<'_> {
         }
     }
 
-    /// Interrupts `to` on behalf of `from`.
     fn interrupt(&mut self, from: u32, to: u32, number: u64) {
         // ORDERING: Release → the Acquire in `deliver`; the receiver sees what the sender did.
         self.vcpus.records[to as usize].pending.fetch_or(1 << (number & 31), Release);

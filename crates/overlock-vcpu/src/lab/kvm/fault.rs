@@ -66,7 +66,6 @@ fn page_fault(address: u64, stack: &Stack) -> String {
     }
 }
 
-/// Returns the two bytes of code at `address`.
 fn bytes(code: &Code, address: u64) -> Option<[u8; 2]> {
     let both = code.contains(address) && code.contains(address.wrapping_add(1));
     // SAFETY: both bytes are mapped code.

@@ -24,12 +24,10 @@ pub(crate) struct Stack {
 }
 
 impl Stack {
-    /// Returns whether `bytes` from `address` on are on the stack.
     pub(crate) fn contains(&self, address: u64, bytes: u64) -> bool {
         address >= self.bottom && address <= self.top - bytes
     }
 
-    /// Returns whether `address` is in the guard page.
     pub(crate) fn overflown_by(&self, address: u64) -> bool {
         (self.bottom - PAGE..self.bottom).contains(&address)
     }

@@ -117,7 +117,6 @@ impl<P: Policy> Machine<P> {
         self.run_while(end, |_| true);
     }
 
-    /// Runs until `end`, or until `go_on` returns false.
     pub(crate) fn run_while(&mut self, end: Nanos, mut go_on: impl FnMut(&Self) -> bool) {
         while go_on(self) {
             let Some((at, next)) = self.next().filter(|&(at, _)| at <= end) else {

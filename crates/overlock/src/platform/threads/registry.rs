@@ -47,7 +47,6 @@ static KEY: AtomicU32 = AtomicU32::new(0);
 /// In [`KEY`]: it has been deleted.
 const GONE: u32 = u32::MAX;
 
-/// The record of a thread.
 #[inline]
 pub(super) fn slot(cpu: Cpu) -> &'static Slot<AtomicU32> {
     &SLOTS[cpu.index()]
@@ -60,7 +59,6 @@ pub(super) fn halts_at_once(cpu: Cpu) -> &'static AtomicBool {
     &HALTS[cpu.index()]
 }
 
-/// This thread's number, if it has one.
 #[inline]
 pub(super) fn numbered() -> Option<Cpu> {
     known_key().and_then(number)
@@ -217,7 +215,6 @@ extern "C" fn delete_key() {
     }
 }
 
-/// The key, if it exists.
 #[inline]
 fn known_key() -> Option<libc::pthread_key_t> {
     // ORDERING: Acquire, with the Release in `make_key`: the key exists.

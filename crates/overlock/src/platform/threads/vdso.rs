@@ -82,7 +82,6 @@ pub(super) unsafe fn function(image: *const u8, wanted: &[u8]) -> Option<*const 
     })
 }
 
-/// The tables of an image.
 struct Tables {
     /// The distance from the image's own addresses to offsets from its start.
     bias: isize,

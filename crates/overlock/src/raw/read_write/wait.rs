@@ -36,7 +36,6 @@ const PART: u64 = 5;
 const PAUSES_MAX: u32 = 64;
 
 impl<P: Platform, C: Class> RawRwLock<P, C> {
-    /// Waits for the lock.
     #[cold]
     #[inline(never)]
     pub(super) fn lock_slow(
@@ -186,7 +185,6 @@ impl<P: Platform> Wait<P> {
         self.spin.goes_on::<P>() && halts
     }
 
-    /// Notes that it halts.
     fn halts(&mut self) {
         if self.halts == 0 {
             self.since_ns = P::now_ns();

@@ -10,12 +10,10 @@ impl Gate {
     /// One notification.
     pub(crate) const ONE: Self = Self(2);
 
-    /// The value of a gate.
     pub(crate) const fn new(bits: u32) -> Self {
         Self(bits)
     }
 
-    /// The bits of the word.
     pub(crate) const fn bits(self) -> u32 {
         self.0
     }
@@ -60,12 +58,10 @@ const CREDIT_MAX: u32 = 16;
 const HALTS_AT_ONCE: u32 = 127;
 
 impl Pace {
-    /// The value of the word.
     pub(crate) const fn new(bits: u32) -> Self {
         Self(bits)
     }
 
-    /// The bits of the word.
     pub(crate) const fn bits(self) -> u32 {
         self.0
     }

@@ -39,7 +39,6 @@ use core::sync::atomic::Ordering::{self, Relaxed};
 use crate::atomic::Atomic;
 use crate::slot::NodeId;
 
-/// A value of a queue lock's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LockWord(u32);
 
@@ -85,18 +84,15 @@ impl LockWord {
         Self(bits)
     }
 
-    /// The bits of the word.
     pub(crate) const fn bits(self) -> u32 {
         self.0
     }
 
-    /// Whether the lock is held.
     #[inline(always)]
     pub(crate) const fn is_locked(self) -> bool {
         self.0 & LOCKED != 0
     }
 
-    /// Whether the queue has any waiters.
     #[inline(always)]
     pub(crate) const fn has_queue(self) -> bool {
         self.0 >= NODES
@@ -107,7 +103,6 @@ impl LockWord {
         NodeId::decode(self.0 >> TAIL_SHIFT)
     }
 
-    /// Whether `node` is the last in the queue.
     pub(crate) const fn ends_with(self, node: NodeId) -> bool {
         self.0 >> TAIL_SHIFT == node.code()
     }
@@ -146,7 +141,6 @@ impl LockWord {
         Self(counted + if counted & STEALS_LOW == 0 { STEAL } else { 0 })
     }
 
-    /// Whether the queue head has disabled stealing.
     pub(crate) const fn is_stealing_disabled(self) -> bool {
         self.0 & NO_STEALING != 0
     }
@@ -239,7 +233,6 @@ impl LockWord {
         if self.0 & (PARKED | TAIL) == 0 { Some(Self(self.0 | NOTED)) } else { None }
     }
 
-    /// The same word without a note.
     pub(crate) const fn without_note(self) -> Self {
         if self.has_queue() { self } else { Self(self.0 & !TAIL) }
     }

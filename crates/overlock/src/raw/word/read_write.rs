@@ -78,11 +78,9 @@ pub(crate) struct Kicks(u8);
 
 impl Kicks {
     pub(crate) const NONE: Self = Self(0);
-    /// All readers.
     const READERS: Self = Self(1 << Want::Read as u8);
     /// One of those that want to read as upgradable.
     const UPGRADABLE: Self = Self(1 << Want::Upgradable as u8);
-    /// One writer.
     const WRITER: Self = Self(1 << Want::Write as u8);
     /// All that go first: the upgradable reader that upgrades, and writers that have halted as
     /// such.
@@ -109,7 +107,6 @@ impl Want {
 }
 
 impl RwWord {
-    /// The word of a free lock.
     pub(crate) const FREE: Self = Self(0);
     /// The word of a lock that is held for writing, without waiters.
     pub(crate) const WRITTEN: Self = Self(WRITTEN);
@@ -122,7 +119,6 @@ impl RwWord {
         Self(bits)
     }
 
-    /// The bits of the word.
     #[inline(always)]
     pub(crate) const fn bits(self) -> u32 {
         self.0
@@ -147,7 +143,6 @@ impl RwWord {
         if self.holds() < LIMIT { self.holds() / READER } else { 0 }
     }
 
-    /// Whether the lock is held for writing.
     #[inline(always)]
     pub(crate) const fn is_written(self) -> bool {
         self.holds() >= CLAIMED
@@ -294,7 +289,6 @@ impl RwWord {
         }
     }
 
-    /// The upgradable reader leaves.
     pub(crate) const fn left_by_upgradable(self) -> (Self, Kicks) {
         Self(self.0 - UPGRADABLE_READER).without_upgradable()
     }
@@ -308,7 +302,6 @@ impl RwWord {
         (Self(self.0 & !ASLEEP), kicks)
     }
 
-    /// The writer leaves.
     pub(crate) const fn left_by_writer(self) -> (Self, Kicks) {
         if self.holds() == CLAIMED {
             let flags = self.0 & (BARRED | FIRST);

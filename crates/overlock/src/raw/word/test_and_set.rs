@@ -26,13 +26,11 @@ impl FlagWord {
         Self(bits)
     }
 
-    /// The bits of the word.
     #[inline(always)]
     pub(crate) const fn bits(self) -> u32 {
         self.0
     }
 
-    /// Whether the lock is held.
     #[inline(always)]
     pub(crate) const fn is_locked(self) -> bool {
         self.0 & LOCKED != 0

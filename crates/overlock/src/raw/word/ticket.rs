@@ -20,19 +20,16 @@ const HALTED: u32 = 1;
 pub(crate) const ONE: u32 = 2;
 
 impl Head {
-    /// The value of the head.
     #[inline(always)]
     pub(crate) const fn new(bits: u32) -> Self {
         Self(bits)
     }
 
-    /// The bits of the head.
     #[inline(always)]
     pub(crate) const fn bits(self) -> u32 {
         self.0
     }
 
-    /// The ticket served.
     #[inline(always)]
     pub(crate) const fn served(self) -> u32 {
         self.0 & !HALTED

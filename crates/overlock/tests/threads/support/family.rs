@@ -26,7 +26,6 @@ pub(crate) trait Shared: Send + Sync + 'static {
 type NewRw = New<dyn Shared>;
 type NewCond = New<dyn Conditional>;
 
-/// The [`New`] of a type.
 pub(crate) fn shared<S: Shared>() -> Box<dyn Shared> {
     Box::new(S::new())
 }

@@ -43,7 +43,6 @@ impl<L: ConstLock + 'static> Subject for L {
 /// Makes a subject. The oracles know no type, so that they are compiled once for all subjects.
 pub(crate) type New<S = dyn Subject> = fn() -> Box<S>;
 
-/// The [`New`] of a type.
 pub(crate) fn new<S: Subject>() -> Box<dyn Subject> {
     Box::new(S::new())
 }

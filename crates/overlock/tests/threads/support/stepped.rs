@@ -13,9 +13,7 @@ pub(crate) enum Stop {
     Step,
     /// It is about to receive a signal, which is withheld.
     Signal(i32),
-    /// It sleeps in the kernel.
     Asleep,
-    /// It has ended.
     Gone,
 }
 
@@ -28,7 +26,6 @@ impl Stepped {
         (seized == 0).then_some(Self(thread))
     }
 
-    /// A child that has asked to be traced.
     pub(crate) fn child(child: libc::pid_t) -> Self {
         Self(child)
     }
@@ -82,7 +79,6 @@ impl Stepped {
         registers
     }
 
-    /// The 8 bytes at an address in its memory.
     pub(crate) fn peek(&self, address: u64) -> u64 {
         let nothing = ptr::null_mut::<libc::c_void>();
         // SAFETY: the thread is stopped and traced by this one; the kernel checks the address.

@@ -55,7 +55,6 @@ impl Debts {
         self.senders(vcpu, now).next().is_some()
     }
 
-    /// Whether `vcpu` owes an answer to `asker`.
     pub(super) fn owes(&self, vcpu: Vcpu, asker: Vcpu, now: Nanos) -> bool {
         self.senders(vcpu, now).any(|from| from == asker)
     }

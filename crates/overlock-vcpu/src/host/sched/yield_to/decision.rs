@@ -88,7 +88,6 @@ reasons! {
 reasons! {
     /// Why there was no directed yield.
     Missed {
-        /// The policy never yields.
         PolicyNever = "policy-never",
         /// The policy yields only without naming a vCPU.
         PolicyUndirected = "policy-undirected",
@@ -118,7 +117,6 @@ pub enum Outcome {
     Directed {
         /// The vCPU that has the pCPU now.
         to: Vcpu,
-        /// Why that one was chosen.
         why: Chosen,
     },
     /// It went to the vCPU that lagged most in CPU time.
@@ -129,16 +127,11 @@ pub enum Outcome {
         why: Missed,
     },
     /// As far as this decision goes, its owner keeps it; its slice may still be over.
-    Stayed {
-        /// Why it stayed.
-        why: Missed,
-    },
+    Stayed { why: Missed },
 }
 
-/// The cause of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// A long spin.
     Spin(SpinSource),
     /// A vCPU's own request to let another one run.
     Request,
@@ -210,7 +203,6 @@ pub struct Decision {
     pub at: Nanos,
     /// The vCPU that spun, kicked or asked.
     pub vcpu: Vcpu,
-    /// Which of these it did.
     pub cause: Cause,
     /// The vCPU to which a pCPU would have helped it most, if the embedder knew: see
     /// [`Spin::awaited`](crate::host::sched::Spin::awaited).

@@ -27,12 +27,7 @@ pub enum Notice {
     /// This vCPU left its pCPU without a spin: its slice was over, or it halted.
     Worked(Vcpu),
     /// A vCPU has interrupted another one.
-    Ipi {
-        /// The sender.
-        from: Vcpu,
-        /// The receiver.
-        to: Vcpu,
-    },
+    Ipi { from: Vcpu, to: Vcpu },
     /// This vCPU has taken all interrupts that were sent to it.
     Answered(Vcpu),
 }

@@ -3,7 +3,6 @@ use super::*;
 const ME: u32 = 0x0105;
 const OTHER: u32 = 0x0209;
 
-/// Every possible word with this tail.
 fn words(tail: u32) -> impl Iterator<Item = LockWord> {
     (0..1 << TAIL_SHIFT).map(move |low| LockWord::new(tail << TAIL_SHIFT | low))
 }
