@@ -3,20 +3,13 @@
 /// A gate: a count of notifications, and in bit 0 whether a waiter may have halted there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gate(u32);
+bits!(Gate);
 
 const HALTS: u32 = 1;
 
 impl Gate {
     /// One notification.
     pub(crate) const ONE: Self = Self(2);
-
-    pub(crate) const fn new(bits: u32) -> Self {
-        Self(bits)
-    }
-
-    pub(crate) const fn bits(self) -> u32 {
-        self.0
-    }
 
     /// Whether a waiter may have halted.
     pub(crate) const fn has_halted(self) -> bool {
@@ -46,6 +39,7 @@ pub(crate) const CLEARING: u32 = 1 << 31;
 /// waits are still to halt at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pace(u32);
+bits!(Pace);
 
 const CREDIT_SHIFT: u32 = 16;
 /// For how many spins in vain one that has paid makes up, and how many can be in store: a halt and
@@ -58,14 +52,6 @@ const CREDIT_MAX: u32 = 16;
 const HALTS_AT_ONCE: u32 = 127;
 
 impl Pace {
-    pub(crate) const fn new(bits: u32) -> Self {
-        Self(bits)
-    }
-
-    pub(crate) const fn bits(self) -> u32 {
-        self.0
-    }
-
     /// The pace after a wait that is to halt at once, or `None` if it is to spin.
     pub(crate) const fn skipped(self) -> Option<Self> {
         if self.0 & ((1 << CREDIT_SHIFT) - 1) == 0 { None } else { Some(Self(self.0 - 1)) }

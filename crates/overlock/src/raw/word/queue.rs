@@ -41,6 +41,7 @@ use crate::slot::NodeId;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LockWord(u32);
+bits!(LockWord);
 
 const LOCKED: u32 = 1 << 0;
 const STEAL: u32 = 1 << 1;
@@ -77,16 +78,6 @@ impl LockWord {
     pub(crate) const HELD: Self = Self(LOCKED);
     /// How many steals the word can count.
     pub(crate) const STEALS_MAX: u32 = STEALS / STEAL;
-
-    /// The value of a lock word.
-    #[inline(always)]
-    pub(crate) const fn new(bits: u32) -> Self {
-        Self(bits)
-    }
-
-    pub(crate) const fn bits(self) -> u32 {
-        self.0
-    }
 
     #[inline(always)]
     pub(crate) const fn is_locked(self) -> bool {

@@ -30,6 +30,7 @@ use crate::park::Class;
 /// A value of a read-write lock's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RwWord(u32);
+bits!(RwWord);
 
 const BARRED: u32 = 1 << 31;
 const ASLEEP: u32 = 1 << 30;
@@ -112,17 +113,6 @@ impl RwWord {
     pub(crate) const WRITTEN: Self = Self(WRITTEN);
     /// How many CPUs can read at a time.
     pub(crate) const READERS_MAX: u32 = (LIMIT - 1) / READER;
-
-    /// The value of a lock's word.
-    #[inline(always)]
-    pub(crate) const fn new(bits: u32) -> Self {
-        Self(bits)
-    }
-
-    #[inline(always)]
-    pub(crate) const fn bits(self) -> u32 {
-        self.0
-    }
 
     #[inline(always)]
     const fn holds(self) -> u32 {

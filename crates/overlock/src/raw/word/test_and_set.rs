@@ -8,6 +8,7 @@
 /// A value of a test-and-set lock's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FlagWord(u32);
+bits!(FlagWord);
 
 const LOCKED: u32 = 1;
 const WAITERS: u32 = 2;
@@ -19,17 +20,6 @@ impl FlagWord {
     pub(crate) const HELD: Self = Self(LOCKED);
     /// The lock is held, and its release has to kick.
     pub(crate) const AWAITED: Self = Self(LOCKED | WAITERS);
-
-    /// The value of a lock word.
-    #[inline(always)]
-    pub(crate) const fn new(bits: u32) -> Self {
-        Self(bits)
-    }
-
-    #[inline(always)]
-    pub(crate) const fn bits(self) -> u32 {
-        self.0
-    }
 
     #[inline(always)]
     pub(crate) const fn is_locked(self) -> bool {

@@ -14,22 +14,13 @@
 /// The head of a ticket lock, zero-extended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head(u32);
+bits!(Head);
 
 const HALTED: u32 = 1;
 /// The step from one ticket to the next.
 pub(crate) const ONE: u32 = 2;
 
 impl Head {
-    #[inline(always)]
-    pub(crate) const fn new(bits: u32) -> Self {
-        Self(bits)
-    }
-
-    #[inline(always)]
-    pub(crate) const fn bits(self) -> u32 {
-        self.0
-    }
-
     #[inline(always)]
     pub(crate) const fn served(self) -> u32 {
         self.0 & !HALTED
