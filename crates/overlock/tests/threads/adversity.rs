@@ -11,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::support::oracle;
+use crate::support::pages::pages;
 use crate::support::skip::skip;
 use overlock::platform::{Shared, Threads};
 use overlock::{ConstLock, Hybrid, Queued, RawLock, TestAndSet};
@@ -146,19 +147,8 @@ fn survives_page_faults<L: ConstLock + 'static>() {
     const PAGES: usize = 64;
     const SIZE: usize = PAGES * 4096;
     oracle::watched(|pulse| {
-        // SAFETY: an anonymous mapping at an address that the kernel chooses.
-        let memory = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                SIZE,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        assert_ne!(memory, libc::MAP_FAILED);
-        let (lock, shared) = (L::NEW, AtomicPtr::new(memory.cast::<u8>()));
+        let memory = pages::<u8>(SIZE, libc::MAP_PRIVATE);
+        let (lock, shared) = (L::NEW, AtomicPtr::new(memory));
         oracle::together(4, |_| {
             for _ in 0..200 {
                 pulse.beat();
@@ -218,19 +208,8 @@ fn a_stopped_process_holds_up_nobody_for_ever() {
         lock: TestAndSet<Shared>,
         held: AtomicBool,
     }
-    // SAFETY: an anonymous shared mapping at an address that the kernel chooses; all-zero bytes are
-    // a valid `InShared`.
-    let shared: &'static InShared = unsafe {
-        &*libc::mmap(
-            std::ptr::null_mut(),
-            4096,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED | libc::MAP_ANONYMOUS,
-            -1,
-            0,
-        )
-        .cast()
-    };
+    // SAFETY: a page of zeros, which are a valid `InShared`.
+    let shared: &'static InShared = unsafe { &*pages(1, libc::MAP_SHARED) };
     // SAFETY: the child uses only the shared memory and system calls.
     let child = unsafe { libc::fork() };
     if child == 0 {

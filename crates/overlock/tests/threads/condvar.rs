@@ -12,6 +12,7 @@ use overlock::{Mutex, Queued, RawCondvar, RawLock, TestAndSet, ThreadCondvar, Th
 
 use crate::support::child::Child;
 use crate::support::oracle::ends_soon;
+use crate::support::pages::pages;
 
 /// A mutex and a condition variable, and how many threads wait for `0` to change.
 struct Monitor {
@@ -309,14 +310,8 @@ fn processes_share_a_condition_variable() {
         changed: RawCondvar<Shared>,
         turn: AtomicU32,
     }
-    // SAFETY: new memory, at a place that the kernel chooses.
-    let memory = unsafe {
-        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
-        libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
-    };
-    assert_ne!(memory, libc::MAP_FAILED);
     // SAFETY: a page of zeros, which are a free lock and a condition variable without waiters.
-    let both = unsafe { &*memory.cast::<Both>() };
+    let both = unsafe { &*pages::<Both>(1, libc::MAP_SHARED) };
     let takes_turns = |mine: u32| {
         for turn in (mine..100).step_by(2) {
             both.mutex.lock();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::support::alone::is_alone;
 use crate::support::child::Child;
-use crate::support::oracle::{Verdict, beside, sleeps, watched_for};
+use crate::support::oracle::{Verdict, beside, sleeps, thread_id, watched_for};
 use crate::support::skip::skip;
 use overlock::counters::Event;
 use overlock::platform::{CheapRelease, MAX_CPUS, Native, Platform, Shared, Threads};
@@ -34,8 +34,7 @@ fn sleeps_until_its_deadline(wait: Wait, limit: Duration) -> Verdict {
     let waits = {
         let (waiter, seen) = (Arc::clone(&waiter), Arc::clone(&seen));
         move || {
-            // SAFETY: no arguments, no memory.
-            waiter.store(unsafe { libc::gettid() }, SeqCst);
+            waiter.store(thread_id(), SeqCst);
             let word = AtomicU32::new(0);
             while !seen.load(SeqCst) {
                 wait(&word, Some(Threads::now_ns() + 20 * MS));

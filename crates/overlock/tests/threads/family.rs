@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::support::family::{self, Conditional, Shared, With, conditional, shared};
 use crate::support::likeness::{AddressAlone, Numberless, Spinning, Unmended};
-use crate::support::oracle::{self, Verdict};
+use crate::support::oracle::{self, Check, elsewhere};
 use overlock::lock_api::Nanos;
 use overlock::platform::{Native, Platform, Shared as Processes, Threads};
 use overlock::{
@@ -233,10 +233,7 @@ impl<const FAULT: u32> Conditional for Waiters<FAULT> {
     }
 }
 
-type Check = fn() -> Verdict;
-
-/// All at once, because each waits for its watchdog. (By its name it comes late: some of the
-/// threads that it leaves behind spin.)
+/// (By its name it comes late: some of the threads that it leaves behind spin.)
 #[test]
 fn waiters_that_a_fault_loses_are_missed() {
     let faults: [(&str, Check); 5] = [
@@ -259,18 +256,7 @@ fn waiters_that_a_fault_loses_are_missed() {
             family::broadcasts(conditional::<Waiters<NOTIFIES_ONE>>, 4, 1_000, SHORT)
         }),
     ];
-    thread::scope(|scope| {
-        for (fault, verdict) in faults {
-            scope.spawn(move || {
-                assert_eq!(verdict(), Err("no progress: a waiter was lost".into()), "{fault}");
-            });
-        }
-    });
-}
-
-/// Runs `body` in another thread, and waits for it.
-fn elsewhere<T: Send>(body: impl FnOnce() -> T + Send) -> T {
-    thread::scope(|scope| scope.spawn(body).join().unwrap())
+    oracle::all_lose_a_waiter(&faults);
 }
 
 #[test]

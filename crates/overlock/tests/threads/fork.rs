@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use crate::support::alone::is_alone;
 use crate::support::child::in_child;
-use crate::support::oracle::{Verdict, beside, sleeps, watched};
+use crate::support::oracle::{Verdict, beside, sleeps, thread_id, watched};
+use crate::support::pages::pages;
 use overlock::counters::Uncounted;
 use overlock::platform::{Native, Platform, Threads};
 use overlock::raw::Narrow;
@@ -131,13 +132,7 @@ fn a_child_does_not_go_back_to_a_place_that_was_given_up() {
 
 /// A lock in a mapping of its own, which is never unmapped.
 fn mapped<L: ConstLock>(flags: i32) -> &'static L {
-    let (length, access) = (size_of::<L>().max(1), libc::PROT_READ | libc::PROT_WRITE);
-    // SAFETY: this makes a new mapping, which nothing else uses.
-    let page = unsafe {
-        libc::mmap(std::ptr::null_mut(), length, access, flags | libc::MAP_ANONYMOUS, -1, 0)
-    };
-    assert_ne!(page, libc::MAP_FAILED);
-    let lock = page.cast::<L>();
+    let lock = pages::<L>(1, flags);
     // SAFETY: the mapping is large enough, aligned to a page, and stays.
     unsafe {
         lock.write(L::NEW);
@@ -169,8 +164,7 @@ fn fork_beside<L: ConstLock + 'static>(flags: i32, advice: Option<i32>, child: C
         .map(|_| {
             let send = send.clone();
             thread::spawn(move || {
-                // SAFETY: no arguments, no memory.
-                send.send(unsafe { libc::gettid() }).unwrap();
+                send.send(thread_id()).unwrap();
                 held.lock();
                 // SAFETY: the line above took the lock.
                 unsafe { held.unlock() };

@@ -22,7 +22,9 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::support::child;
 use crate::support::likeness::Unmended;
+use crate::support::oracle::{asleep, thread_id};
 use crate::support::skip::skip;
 use crate::support::stepped::{Stepped, Stop};
 use overlock::counters::Uncounted;
@@ -55,7 +57,7 @@ fn releases<L: ConstLock + 'static>() -> Operation<L> {
             waiter.store(thread_id(), SeqCst);
             *a.lock() += 1;
         });
-        while !Stepped::sleeps(waiter.load(SeqCst)) {
+        while asleep(waiter.load(SeqCst)).is_none() {
             thread::sleep(Duration::from_millis(1));
         }
         Some(held)
@@ -74,11 +76,6 @@ fn gives_up<L: ConstLock + RawTimedLock + 'static>() -> Operation<L> {
         assert!(a.try_lock_until(deadline_ns).is_none());
     };
     Operation { waits: true, before: |_| None, stepped }
-}
-
-fn thread_id() -> i32 {
-    // SAFETY: no arguments, no memory.
-    unsafe { libc::gettid() }
 }
 
 /// The orders to the forker, and its answer if the child found everything right.
@@ -118,23 +115,8 @@ fn tries<L: ConstLock>(
 
 /// Forks, and returns whether the child found everything right.
 fn fork(child: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child takes no lock but Overlock's, and leaves by _exit.
-    match unsafe { libc::fork() } {
-        -1 => panic!("fork: {}", std::io::Error::last_os_error()),
-        0 => {
-            let limit_s = std::env::var(LIMIT_S).ok().and_then(|s| s.parse().ok());
-            // SAFETY: the argument is a number of seconds; the signal kills a hung child.
-            unsafe { libc::alarm(limit_s.unwrap_or(30)) };
-            let fine = child();
-            // SAFETY: ends the child without running the parent's exit handlers.
-            unsafe { libc::_exit(i32::from(!fine)) };
-        }
-        child => {
-            let mut status = 0;
-            // SAFETY: `status` is valid to write to; the child is ours.
-            unsafe { libc::waitpid(child, &raw mut status, 0) == child && status == 0 }
-        }
-    }
+    let limit_s = std::env::var(LIMIT_S).ok().and_then(|s| s.parse().ok());
+    child::Child::limited(limit_s.unwrap_or(30), || assert!(child())).ends_well()
 }
 
 /// Runs in the process under test: starts the worker, and is itself the forker.

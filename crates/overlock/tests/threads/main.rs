@@ -8,6 +8,7 @@ mod support {
     pub(crate) mod family;
     pub(crate) mod likeness;
     pub(crate) mod oracle;
+    pub(crate) mod pages;
     pub(crate) mod skip;
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     pub(crate) mod step;

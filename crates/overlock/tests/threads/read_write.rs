@@ -8,6 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use crate::support::oracle::elsewhere;
 use overlock::platform::Threads;
 use overlock::{RawLock as _, RawRwLock, RwLockUpgradableGuard, ThreadRwLock};
 
@@ -15,10 +16,6 @@ use overlock::{RawLock as _, RawRwLock, RwLockUpgradableGuard, ThreadRwLock};
 const SOON: Duration = Duration::from_millis(50);
 /// Longer than anything here takes.
 const LONG: Duration = Duration::from_secs(60);
-
-fn elsewhere<T: Send>(ask: impl FnOnce() -> T + Send) -> T {
-    thread::scope(|scope| scope.spawn(ask).join().unwrap())
-}
 
 /// Waits until the lock, which this thread reads, has a writer that bars others.
 fn until_barred(lock: &ThreadRwLock<u32>) {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc;
 use std::thread;
 
-use crate::support::oracle::sleeps;
+use crate::support::oracle::{sleeps, thread_id};
 use overlock::Refresh;
 use overlock::platform::Threads;
 
@@ -103,8 +103,7 @@ fn callers_that_find_a_refresh_under_way_do_not_repeat_it() {
         for _ in 0..8 {
             let (send, shared) = (send.clone(), &shared);
             scope.spawn(move || {
-                // SAFETY: no arguments, no memory.
-                send.send(unsafe { libc::gettid() }).unwrap();
+                send.send(thread_id()).unwrap();
                 assert_eq!(shared.join(loses), 77);
             });
         }

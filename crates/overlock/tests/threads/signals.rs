@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::support::likeness::{Sequences, Torn, TornRelease, tear};
 use crate::support::oracle::{self, Verdict};
+use crate::support::pages::pages;
 use crate::support::skip::skip;
 use overlock::platform::{CheapRelease, Threads};
 use overlock::{ConstLock, Hybrid, Mutex, Queued, Ticket};
@@ -42,8 +43,7 @@ impl Interrupts {
         event.sigev_notify = libc::SIGEV_THREAD_ID;
         event.sigev_signo = libc::SIGRTMIN();
         event.sigev_value.sival_ptr = (&raw const *action).cast_mut().cast();
-        // SAFETY: no arguments.
-        event.sigev_notify_thread_id = unsafe { libc::gettid() };
+        event.sigev_notify_thread_id = oracle::thread_id();
         let every = libc::timespec { tv_sec: 0, tv_nsec: every.as_nanos() as _ };
         let times = libc::itimerspec { it_interval: every, it_value: every };
         let mut timer = std::ptr::null_mut();
@@ -115,19 +115,17 @@ fn interrupted_release(
     accesses: libc::c_int,
     added: u32,
 ) -> (bool, u32) {
-    let (all, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a new page; and all-zero bytes are a value of the structure, whose handler is of the
-    // kind that SA_SIGINFO asks for.
-    let page = unsafe {
+    // SAFETY: all-zero bytes are a value of the structure, whose handler is of the kind that
+    // SA_SIGINFO asks for.
+    unsafe {
         let mut what: libc::sigaction = std::mem::zeroed();
         what.sa_sigaction = add as *const () as usize;
         what.sa_flags = libc::SA_SIGINFO;
         assert_eq!(libc::sigaction(libc::SIGSEGV, &raw const what, std::ptr::null_mut()), 0);
-        libc::mmap(std::ptr::null_mut(), PAGE_SIZE, all, kind, -1, 0)
-    };
-    assert_ne!(page, libc::MAP_FAILED);
+    }
+    let page = pages::<AtomicU32>(PAGE_SIZE, libc::MAP_PRIVATE);
     // SAFETY: the page is aligned, never unmapped, and zero.
-    let word = unsafe { &*page.cast::<AtomicU32>() };
+    let word = unsafe { &*page };
     word.store(HELD, SeqCst);
     PAGE.set(page as usize);
     ADDED.set(added);
@@ -245,20 +243,17 @@ fn survives_interrupts<L: ConstLock + 'static>() {
 each_lock! { survives_interrupts }
 
 /// The same on a platform whose sequences a signal does not cut off.
-fn is_found<L: ConstLock + 'static>() {
-    if !Sequences::EXISTS {
-        return;
-    }
-    let verdict = interrupted::<L>(Duration::from_secs(1), tear);
-    assert_eq!(verdict, Err("no progress: a waiter was lost".to_owned()));
+fn torn<L: ConstLock + 'static>() -> Verdict {
+    interrupted::<L>(Duration::from_secs(1), tear)
 }
 
-/// All at once, because each waits for its watchdog.
 #[test]
 fn torn_locks_lose_a_waiter() {
-    thread::scope(|scope| {
-        scope.spawn(is_found::<Hybrid<Torn>>);
-        scope.spawn(is_found::<Queued<Torn>>);
-        scope.spawn(is_found::<Ticket<Torn>>);
-    });
+    if Sequences::EXISTS {
+        oracle::all_lose_a_waiter(&[
+            ("hybrid", torn::<Hybrid<Torn>>),
+            ("queued", torn::<Queued<Torn>>),
+            ("ticket", torn::<Ticket<Torn>>),
+        ]);
+    }
 }

@@ -7,12 +7,17 @@ pub(crate) struct Child(libc::pid_t);
 
 impl Child {
     pub(crate) fn new(body: impl FnOnce()) -> Self {
+        Self::limited(120, body)
+    }
+
+    /// The same, with another number of seconds after which it is killed.
+    pub(crate) fn limited(limit_s: u32, body: impl FnOnce()) -> Self {
         // SAFETY: the child's code takes no lock but Overlock's, and leaves by _exit.
         match unsafe { libc::fork() } {
             -1 => panic!("fork failed"),
             0 => {
                 // SAFETY: the only argument is a number of seconds.
-                unsafe { libc::alarm(120) };
+                unsafe { libc::alarm(limit_s) };
                 let is_well = catch_unwind(AssertUnwindSafe(body)).is_ok();
                 // SAFETY: ends the child without running the parent's exit handlers.
                 unsafe { libc::_exit(i32::from(!is_well)) };

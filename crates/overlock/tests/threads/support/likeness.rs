@@ -4,7 +4,9 @@
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 
-use overlock::platform::{Bucket, CheapRelease, Cpu, Platform, ReadModifyWrite, Slot, Threads};
+use overlock::platform::{
+    Bucket, CheapRelease, Costs, Cpu, MAX_CPUS, Platform, ReadModifyWrite, Slot, Threads,
+};
 
 /// How `Threads` releases.
 pub(crate) type Sequences = <Threads as Platform>::Release;
@@ -25,10 +27,10 @@ macro_rules! like_threads {
         // SAFETY: the cells are those of `core` (P0); numbers, halting, kicks and the clock are
         // those of `Threads`; slots and table are this platform's own, one slot for each number
         // (P7, P8).
-        unsafe impl overlock::platform::Platform for $name {
-            type Byte = std::sync::atomic::AtomicU8;
-            type Half = std::sync::atomic::AtomicU16;
-            type Word = std::sync::atomic::AtomicU32;
+        unsafe impl Platform for $name {
+            type Byte = AtomicU8;
+            type Half = AtomicU16;
+            type Word = AtomicU32;
             type Release = $release;
 
             const WAITS: bool = $waits;
@@ -36,30 +38,28 @@ macro_rules! like_threads {
             fn nap(ns: u64) {
                 Threads::nap(ns);
             }
-            fn cpu() -> Option<overlock::platform::Cpu> {
+            fn cpu() -> Option<Cpu> {
                 $cpu
             }
-            fn slot(cpu: overlock::platform::Cpu) -> &'static overlock::platform::Slot<Self::Word> {
-                static SLOTS: [overlock::platform::Slot<AtomicU32>; overlock::platform::MAX_CPUS] =
-                    [const { overlock::platform::Slot::new() }; overlock::platform::MAX_CPUS];
+            fn slot(cpu: Cpu) -> &'static Slot<Self::Word> {
+                static SLOTS: [Slot<AtomicU32>; MAX_CPUS] = [const { Slot::new() }; MAX_CPUS];
                 &SLOTS[cpu.index()]
             }
-            fn waiters() -> &'static [overlock::platform::Bucket<Self::Word>] {
-                static BUCKETS: [overlock::platform::Bucket<AtomicU32>; 64] =
-                    [const { overlock::platform::Bucket::new() }; 64];
+            fn waiters() -> &'static [Bucket<Self::Word>] {
+                static BUCKETS: [Bucket<AtomicU32>; 64] = [const { Bucket::new() }; 64];
                 &BUCKETS
             }
             fn wait(word: &Self::Word, expected: u32, deadline_ns: Option<u64>) {
                 Threads::wait(word, expected, deadline_ns);
             }
-            fn kick(word: *const Self::Word, cpu: overlock::platform::Cpu) {
+            fn kick(word: *const Self::Word, cpu: Cpu) {
                 Threads::kick(word, cpu);
             }
             fn now_ns() -> u64 {
                 Threads::now_ns()
             }
-            fn costs() -> overlock::platform::Costs {
-                overlock::platform::Costs::DEFAULT.with_outside_wakes(0)
+            fn costs() -> Costs {
+                Costs::DEFAULT.with_outside_wakes(0)
             }
         }
     };

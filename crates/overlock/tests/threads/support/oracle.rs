@@ -229,8 +229,7 @@ pub(crate) fn serves_in_order(new: New, waiters: usize) -> Verdict {
                 .map(|i| {
                     let (lock, order, asked, served) = (&lock, &order, &asked[i], &served);
                     let thread = scope.spawn(move || {
-                        // SAFETY: no arguments, no memory.
-                        asked.store(unsafe { libc::gettid() }, SeqCst);
+                        asked.store(thread_id(), SeqCst);
                         lock.lock();
                         order[served.fetch_add(1, SeqCst)].store(i, SeqCst);
                         lock.unlock();
@@ -265,6 +264,30 @@ pub(crate) fn mostly_serves_in_order(new: New, waiters: usize) -> Verdict {
     Ok(())
 }
 
+pub(crate) type Check = fn() -> Verdict;
+
+/// Expects of each of these checks that it misses a waiter. All at once, because each waits for its
+/// watchdog.
+pub(crate) fn all_lose_a_waiter(checks: &[(&str, Check)]) {
+    thread::scope(|scope| {
+        for (fault, check) in checks {
+            scope.spawn(move || {
+                assert_eq!(check(), Err("no progress: a waiter was lost".into()), "{fault}");
+            });
+        }
+    });
+}
+
+/// Runs `body` in another thread, and waits for it.
+pub(crate) fn elsewhere<T: Send>(body: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| scope.spawn(body).join().unwrap())
+}
+
+pub(crate) fn thread_id() -> i32 {
+    // SAFETY: no arguments, no memory.
+    unsafe { libc::gettid() }
+}
+
 /// Whether a thread of this process sleeps, according to the kernel, and goes on sleeping. One look
 /// is not enough: an emulator's own locks can put a thread to sleep for a moment.
 pub(crate) fn sleeps(thread: i32) -> bool {
@@ -274,9 +297,9 @@ pub(crate) fn sleeps(thread: i32) -> bool {
     })
 }
 
-/// How often a thread has gone to sleep, if it sleeps now.
-fn asleep(thread: i32) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/self/task/{thread}/status")).ok()?;
+/// How often a thread of any process has gone to sleep, if it sleeps now, and is not stopped.
+pub(crate) fn asleep(thread: i32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
     let value = |name| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     let sleeps = value("State:")?.starts_with('S');
     sleeps.then(|| {

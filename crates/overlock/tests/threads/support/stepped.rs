@@ -3,6 +3,8 @@
 use std::io;
 use std::ptr;
 
+use super::oracle::asleep;
+
 /// A stopped thread that this thread traces. It runs freely again once this is dropped.
 pub(crate) struct Stepped(libc::pid_t);
 
@@ -49,7 +51,7 @@ impl Stepped {
                 unsafe { libc::waitpid(self.0, &raw mut status, libc::__WALL | libc::WNOHANG) };
             assert!(waited >= 0, "waitpid: {}", io::Error::last_os_error());
             if waited == 0 {
-                if Self::sleeps(self.0) {
+                if asleep(self.0).is_some() {
                     return Stop::Asleep;
                 }
                 std::thread::yield_now();
@@ -83,13 +85,6 @@ impl Stepped {
         let nothing = ptr::null_mut::<libc::c_void>();
         // SAFETY: the thread is stopped and traced by this one; the kernel checks the address.
         unsafe { libc::ptrace(libc::PTRACE_PEEKDATA, self.0, address, nothing) as u64 }
-    }
-
-    /// Whether a thread sleeps, and is not stopped, according to the kernel.
-    pub(crate) fn sleeps(thread: libc::pid_t) -> bool {
-        let stat = std::fs::read_to_string(format!("/proc/{thread}/stat"));
-        // The name before the state is in parentheses, and may itself contain parentheses.
-        stat.is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S')))
     }
 }
 
