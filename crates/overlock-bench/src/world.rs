@@ -4,7 +4,6 @@
 //! kernel in an emulator. A virtual call is made for a run, never for an operation: the loops that
 //! are measured are monomorphic, in the crate of their engine.
 
-use std::fmt;
 use std::sync::atomic::AtomicBool;
 
 use serde::{Deserialize, Serialize};
@@ -13,25 +12,17 @@ use crate::Job;
 use overlock_results::locks::Lock;
 use overlock_results::{Error, Run, Takers};
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failed {
     /// The lock's or the guest's own fault: this point has none, others may.
+    #[error("{0}")]
     Subject(String),
     /// The world can't run it, and nothing like it.
+    #[error("{0}")]
     World(String),
+    #[error("cancelled")]
     Cancelled,
 }
-
-impl fmt::Display for Failed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Subject(said) | Self::World(said) => f.write_str(said),
-            Self::Cancelled => f.write_str("cancelled"),
-        }
-    }
-}
-
-impl std::error::Error for Failed {}
 
 impl From<Error> for Failed {
     fn from(Error(said): Error) -> Self {

@@ -15,9 +15,7 @@ use object::read::elf::{FileHeader as _, ProgramHeader as _};
 use object::{Endianness, ReadCache};
 use rustix::fs::getxattr_query;
 use rustix::process::{getgid, getuid};
-use std::error::Error;
 use std::ffi::OsStr;
-use std::fmt::{self, Display, Formatter};
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -29,16 +27,9 @@ const SET_GID: u32 = 0o2000;
 const GROUP_EXECUTE: u32 = 0o010;
 
 /// Why a sound program can't have other locks. It can still be traced.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub(crate) struct Foreign(String);
-
-impl Display for Foreign {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Error for Foreign {}
 
 /// Finds `program` as `execvp` would: as a path if it has a slash, otherwise along `PATH`.
 pub fn find(program: impl AsRef<OsStr>) -> Result<PathBuf> {

@@ -1,40 +1,19 @@
 //! Programs with other rights than those of the user that started them.
 
 use std::io::Write as _;
-use std::ops::Deref;
-use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use tempfile::TempDir;
 
 use crate::support::{compile, library, text};
 
-/// A folder that every user can reach, for as long as this lives; a folder below the home of root
-/// may not be.
-struct Public(PathBuf);
-
-impl Public {
-    fn new(name: &str) -> Self {
-        use std::os::unix::fs::PermissionsExt as _;
-        let folder = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir(&folder).expect("a folder for temporary files");
-        let mode = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(&folder, mode).expect("our own folder");
-        Self(folder)
-    }
-}
-
-impl Deref for Public {
-    type Target = Path;
-
-    fn deref(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Public {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// A folder that every user can reach; a folder below the home of root may not be.
+fn public() -> TempDir {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let mode = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(folder.path(), mode).expect("our own folder");
+    folder
 }
 
 /// Returns whether the test may become another user; says so if not.
@@ -55,13 +34,13 @@ fn a_program_with_more_rights_than_its_user_ignores_the_variables() {
     if !is_root() {
         return;
     }
-    let folder = Public::new("overlock-set-uid");
-    let copy = folder.join("liboverlock_preload.so");
+    let folder = public();
+    let copy = folder.path().join("liboverlock_preload.so");
     std::fs::copy(library(), &copy).expect("our own folder");
     let linked = compile("user.c", "user-linked", &["-Wl,--no-as-needed", &copy.to_string_lossy()]);
-    let program = folder.join("user");
+    let program = folder.path().join("user");
     std::fs::copy(linked, &program).expect("our own folder");
-    let counters = folder.join("counters.json");
+    let counters = folder.path().join("counters.json");
     std::fs::write(&counters, "").expect("our own folder");
     std::fs::set_permissions(&counters, std::fs::Permissions::from_mode(0o666)).expect("our own");
     let run = || {

@@ -21,6 +21,8 @@
 
 use std::collections::VecDeque;
 
+use rustc_hash::FxHashMap;
+
 use super::host_profile::Ns;
 use super::topology::{CpuSet, Distance, Distances, Topology};
 use crate::engine::Access;
@@ -128,9 +130,8 @@ pub(crate) struct Lines {
     distances: Distances,
     costs: Ns,
     jitter_percent: u64,
-    /// The lines by the hash of their number: each entry is that number plus one, and the line's
-    /// index.
-    index: Vec<(usize, u32)>,
+    /// Each line's index, by its number.
+    index: FxHashMap<usize, u32>,
     lines: Vec<Line>,
     /// The last line that was looked up.
     last: (usize, LineId),
@@ -141,7 +142,7 @@ pub(crate) struct Lines {
 impl Lines {
     pub(crate) fn new(topology: &Topology, costs: Ns, jitter_percent: u64) -> Self {
         let distances = Distances::new(topology);
-        let index = vec![(0, 0); 1024];
+        let index = FxHashMap::default();
         let lines = Vec::new();
         let last = (usize::MAX, LineId(0));
         Self { distances, costs, jitter_percent, index, lines, last, transfers: 0 }
@@ -157,30 +158,12 @@ impl Lines {
     }
 
     fn look_up(&mut self, number: usize) -> LineId {
-        if self.lines.len() * 2 > self.index.len() {
-            let old = std::mem::take(&mut self.index);
-            self.index = vec![(0, 0); old.len() * 4];
-            for (key, line) in old.into_iter().filter(|&(key, _)| key != 0) {
-                let at = self.place(key);
-                self.index[at] = (key, line);
-            }
-        }
-        let at = self.place(number + 1);
-        if self.index[at].0 == 0 {
-            self.index[at] = (number + 1, self.lines.len() as u32);
+        let next = self.lines.len() as u32;
+        let line = *self.index.entry(number).or_insert(next);
+        if line == next {
             self.lines.push(Line::new());
         }
-        LineId(self.index[at].1)
-    }
-
-    /// The position of this key in the index, or the free one where it belongs.
-    fn place(&self, key: usize) -> usize {
-        let mask = self.index.len() - 1;
-        let mut at = (key as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> 32 & mask;
-        while self.index[at].0 != 0 && self.index[at].0 != key {
-            at = (at + 1) & mask;
-        }
-        at
+        LineId(line)
     }
 
     /// How long a transfer over this distance takes.
@@ -341,13 +324,16 @@ mod tests {
         (Lines::new(&TOPOLOGY, costs, 0), Rng::new(1))
     }
 
-    /// Makes an access at `now`. Returns how long it took.
-    fn access(lines: &mut Lines, rng: &mut Rng, what: Access, pcpu: u32, now: u64) -> u64 {
-        let line = lines.find(0x1000);
-        let own = lines.own_ns(what);
-        match lines.reach(line, what, pcpu, now, rng) {
-            Reached::Arrives(at) if what != Access::Store => at - now + own,
-            Reached::Arrives(_) | Reached::Here => own,
+    /// Makes accesses to one line, each by a pCPU at a time, and returns how long they took.
+    fn accesses() -> impl FnMut(Access, u32, u64) -> u64 {
+        let (mut lines, mut rng) = lines();
+        move |what, pcpu, now| {
+            let line = lines.find(0x1000);
+            let own = lines.own_ns(what);
+            match lines.reach(line, what, pcpu, now, &mut rng) {
+                Reached::Arrives(at) if what != Access::Store => at - now + own,
+                Reached::Arrives(_) | Reached::Here => own,
+            }
         }
     }
 
@@ -355,8 +341,7 @@ mod tests {
     /// socket.
     #[test]
     fn an_access_costs_what_owner_sharers_and_distance_say() {
-        let (mut lines, mut rng) = lines();
-        let mut access = |what, pcpu, now| access(&mut lines, &mut rng, what, pcpu, now);
+        let mut access = accesses();
         assert_eq!(access(Access::ReadModifyWrite, 0, 1_000), 90 + 6, "from memory");
         assert_eq!(access(Access::ReadModifyWrite, 0, 2_000), 6, "its own");
         assert_eq!(access(Access::Load, 0, 3_000), 1);
@@ -371,8 +356,7 @@ mod tests {
 
     #[test]
     fn a_contended_line_serves_one_after_the_other() {
-        let (mut lines, mut rng) = lines();
-        let mut access = |what, pcpu, now| access(&mut lines, &mut rng, what, pcpu, now);
+        let mut access = accesses();
         access(Access::ReadModifyWrite, 0, 0);
         let mut ends = [2, 4, 6].map(|pcpu| access(Access::ReadModifyWrite, pcpu, 1_000));
         assert_eq!(ends, [56, 56 + 126, 56 + 126 + 56]);
@@ -384,8 +368,7 @@ mod tests {
 
     #[test]
     fn a_pcpu_keeps_its_line_for_half_of_the_time_after_another_has_asked() {
-        let (mut lines, mut rng) = lines();
-        let mut access = |what, pcpu, now| access(&mut lines, &mut rng, what, pcpu, now);
+        let mut access = accesses();
         access(Access::ReadModifyWrite, 0, 0);
         assert_eq!(access(Access::ReadModifyWrite, 2, 1_000), 56, "it arrives at 1,050");
         assert_eq!(access(Access::ReadModifyWrite, 0, 1_024), 6, "still here");
@@ -395,8 +378,7 @@ mod tests {
 
     #[test]
     fn a_store_on_its_way_is_seen_by_its_own_pcpu_and_by_no_other() {
-        let (mut lines, mut rng) = lines();
-        let mut access = |what, pcpu, now| access(&mut lines, &mut rng, what, pcpu, now);
+        let mut access = accesses();
         access(Access::ReadModifyWrite, 2, 0);
         access(Access::Load, 0, 1_000);
         access(Access::Store, 2, 2_000);
@@ -406,9 +388,9 @@ mod tests {
 
     #[test]
     fn readers_of_a_shared_line_hardly_wait_for_each_other() {
-        let (mut lines, mut rng) = lines();
-        access(&mut lines, &mut rng, Access::ReadModifyWrite, 0, 0);
-        let mut read = |pcpu| access(&mut lines, &mut rng, Access::Load, pcpu, 1_000);
+        let mut access = accesses();
+        access(Access::ReadModifyWrite, 0, 0);
+        let mut read = |pcpu| access(Access::Load, pcpu, 1_000);
         assert_eq!(read(2), 51, "the first takes it from its owner");
         assert_eq!(read(4), 51 + 121, "the second waits for that");
         assert_eq!(read(5), 51 + 5 + 121, "the others come a moment later each");

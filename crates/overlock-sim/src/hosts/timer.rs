@@ -106,14 +106,8 @@ fn now() -> Nanos {
 }
 
 /// A spin lock that the first CPU to try takes, without any back-off: Xen's at that time.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Spin(Timed<u32>);
-
-impl Default for Spin {
-    fn default() -> Self {
-        Self(Timed::ZERO)
-    }
-}
 
 impl Spin {
     fn is_locked(&self) -> bool {

@@ -42,7 +42,7 @@ pub(crate) enum Next {
 }
 
 /// One vCPU, as other threads see it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Post {
     /// Its thread, which waits parked until it is unparked; nothing until it is ready.
@@ -78,21 +78,7 @@ pub(crate) struct Vcpus<'run> {
 
 impl<'run> Vcpus<'run> {
     pub(super) fn new(records: &'run [VcpuRecord], code: &'run Code) -> Self {
-        let post = || Post {
-            handle: OnceLock::new(),
-            evict: AtomicBool::new(false),
-            sample: AtomicBool::new(false),
-            thread: AtomicI32::new(0),
-            pcpu: AtomicU32::new(0),
-            bound: AtomicU32::new(0),
-            timer: OnceLock::new(),
-            slice_end: AtomicU64::new(0),
-            timer_set: AtomicU64::new(0),
-            pm_reads: AtomicU64::new(0),
-            granted: AtomicU64::new(0),
-            delay: Delay::default(),
-        };
-        Self { records, code, posts: records.iter().map(|_| post()).collect() }
+        Self { records, code, posts: records.iter().map(|_| Post::default()).collect() }
     }
 }
 
