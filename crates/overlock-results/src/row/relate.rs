@@ -17,18 +17,8 @@ const ORACLE: &str = "oracle";
 
 /// Fills in the ratios of each point to others among `points`.
 pub fn relate(points: &mut [Point]) {
-    let ratios: Vec<Ratios> = points.iter().map(|point| Ratios::of(point, points)).collect();
-    for (point, ratios) in points.iter_mut().zip(ratios) {
-        ratios.fill(point);
-    }
-}
-
-#[derive(Default)]
-struct Ratios {
-    best_peer: Option<String>,
-    of_best_peer: Option<Interval>,
-    /// In the order of [`Ratios::fill`].
-    others: [Option<Interval>; 10],
+    let mut related: Vec<Point> = points.iter().map(|point| related(point, points)).collect();
+    points.swap_with_slice(&mut related);
 }
 
 fn ops(run: &Run) -> f64 {
@@ -39,58 +29,44 @@ fn reads(run: &Run) -> f64 {
     run.exit_per_s("pm-timer")
 }
 
-impl Ratios {
-    fn of(point: &Point, all: &[Point]) -> Self {
-        let Some(lock) = Lock::named(&point.lock) else { return Self::default() };
-        let group = || all.iter().filter(|other| point.takes_turns_with(other));
-        let find = |like: &dyn Fn(&Point) -> bool| group().find(|other| like(other));
-        let key = |of: &Point| (of.lock.clone(), of.policy.clone(), of.timer.clone(), of.cpus);
-        let (name, policy, timer, cpus) = key(point);
-        let same = |other: &Point, name: &str, policy: &str, cpus| {
-            (&*other.lock, &*other.policy, &other.timer, other.cpus) == (name, policy, &timer, cpus)
+/// Where the figure of a point's own kind is the base, the ratio would say nothing: it is 1.
+fn related(point: &Point, all: &[Point]) -> Point {
+    let Some(lock) = Lock::named(&point.lock) else { return point.clone() };
+    let Point { lock: name, policy, timer, cpus, .. } = point;
+    let find = |like: &dyn Fn(&Point) -> bool| {
+        all.iter().find(|other| point.takes_turns_with(other) && like(other))
+    };
+    let same = |other: &Point, name: &str, policy: &str, cpus| {
+        (&*other.lock, &*other.policy, &other.timer, other.cpus) == (name, policy, timer, cpus)
+    };
+    let over = |other: Option<&Point>| point.over(other?, ops);
+    let under = |policy: &str| over(find(&|other| same(other, name, policy, *cpus)));
+    let with_timer = |rule: PmTimerRule| {
+        let is_ruled = |other: &Point| {
+            (&other.lock, &other.policy, other.cpus) == (name, policy, *cpus)
+                && other.timer.as_deref() == Some(rule.name())
         };
-        let under = |policy: &str| find(&|other| same(other, &name, policy, cpus));
-        let with_timer = |rule: PmTimerRule| {
-            find(&|other| {
-                key(other) == (name.clone(), policy.clone(), Some(rule.name().into()), cpus)
-            })
-        };
-        let is_native = lock.build() == Build::Native;
-        let native = find(&|other| {
-            let built = Lock::named(&other.lock);
-            built.is_some_and(|b| b.build() == Build::Native && b.family() == lock.family())
-                && same(other, &other.lock, &policy, cpus)
-        });
-        let over = |other: Option<&Point>| point.over(other?, ops);
-        let timers = |rule| point.over(with_timer(rule).filter(|_| timer.is_some())?, reads);
-        Self {
-            best_peer: best_peer(point, all).map(|peer| peer.lock.clone()),
-            of_best_peer: Interval::of(&of_best_peer(point, all)),
-            others: [
-                over(find(&|other| same(other, &name, &policy, point.pcpus))),
-                over(under(NO_POLICY)),
-                over(under(REPORT)),
-                over(under(ROUND_ROBIN)),
-                over(under(ORACLE)),
-                over(native.filter(|_| !is_native)),
-                over(find(&|other| same(other, "native-ticket", &policy, cpus))),
-                over(find(&|other| other.lock == HAND_OVER && other.cpus == cpus)),
-                timers(PmTimerRule::Mutex),
-                timers(PmTimerRule::Refresh),
-            ],
-        }
-    }
-
-    /// Where the figure of a point's own kind is the base, the ratio would say nothing: it is 1.
-    fn fill(self, point: &mut Point) {
-        let [of_1x, of_none, of_report, of_robin, of_oracle, native, ticket, limit, mutex, refresh] =
-            self.others;
-        (point.best_peer, point.of_best_peer) = (self.best_peer, self.of_best_peer);
-        (point.of_1x, point.of_limit) = (of_1x, limit);
-        (point.of_none, point.of_report) = (of_none, of_report);
-        (point.of_robin, point.of_oracle) = (of_robin, of_oracle);
-        (point.of_native, point.of_native_ticket) = (native, ticket);
-        (point.of_mutex, point.of_refresh) = (mutex, refresh);
+        point.over(find(&is_ruled).filter(|_| timer.is_some())?, reads)
+    };
+    let native = find(&|other| {
+        let built = Lock::named(&other.lock);
+        built.is_some_and(|b| b.build() == Build::Native && b.family() == lock.family())
+            && same(other, &other.lock, policy, *cpus)
+    });
+    Point {
+        best_peer: best_peer(point, all).map(|peer| peer.lock.clone()),
+        of_best_peer: Interval::of(&of_best_peer(point, all)),
+        of_1x: over(find(&|other| same(other, name, policy, point.pcpus))),
+        of_none: under(NO_POLICY),
+        of_report: under(REPORT),
+        of_robin: under(ROUND_ROBIN),
+        of_oracle: under(ORACLE),
+        of_native: over(native.filter(|_| lock.build() != Build::Native)),
+        of_native_ticket: over(find(&|other| same(other, "native-ticket", policy, *cpus))),
+        of_limit: over(find(&|other| other.lock == HAND_OVER && other.cpus == *cpus)),
+        of_mutex: with_timer(PmTimerRule::Mutex),
+        of_refresh: with_timer(PmTimerRule::Refresh),
+        ..point.clone()
     }
 }
 
