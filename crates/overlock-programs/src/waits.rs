@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use overlock_results::units::counted;
+
 /// Counters of waits for locks that the preload library replaces, and their names.
 const REPLACED: [(&[&str], &str); 5] = [
     (&["mutex.locks_contended", "mutex.timed"], "mutexes"),
@@ -82,10 +84,6 @@ impl Waits {
         let unreplaced: u64 = names.filter_map(count).sum();
         self.replaced().is_some_and(|replaced| unreplaced > 10 * replaced)
     }
-}
-
-fn counted(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 fn sum(counters: &BTreeMap<String, u64>, names: &[&str]) -> u64 {

@@ -4,6 +4,7 @@
 //! `0` needs none, because zero is the same in every unit.
 
 use std::ffi::OsStr;
+use std::fmt::Display;
 
 /// A duration in whole nanoseconds, as given on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -70,6 +71,12 @@ pub fn count(value: f64) -> String {
         v if v < 1e9 => format!("{} M", three(v / 1e6)),
         v => format!("{} G", three(v / 1e9)),
     }
+}
+
+/// Formats a number of things: `1 run`, `2 runs`.
+pub fn counted<N: Display + PartialEq + From<u8>>(count: N, what: &str) -> String {
+    let plural = if count == N::from(1) { "" } else { "s" };
+    format!("{count} {what}{plural}")
 }
 
 /// Formats a number to three significant figures (large ones are left whole).

@@ -10,7 +10,7 @@ use crate::Run;
 use crate::judge::recommend::{self, Contender, cannot_starve};
 use crate::row::{Advice, Point, Row, Summary, beside};
 use crate::stats::{self, CONFIDENCE, STALL_NS};
-use crate::units::{three, time};
+use crate::units::{counted, three, time};
 
 /// Below this index half of the threads get nothing.
 const FAIR: f64 = 0.5;
@@ -43,8 +43,8 @@ pub fn advice(rows: &[Row], lines: &[Summary]) -> Option<Advice> {
         format!("Recommendation: use {} on this machine: {}", line.lock, figures(line))
     } else {
         format!(
-            "No verdict ({rounds} round{}; 6 or more can tell): {} looks best: {}",
-            if rounds == 1 { "" } else { "s" },
+            "No verdict ({}; 6 or more can tell): {} looks best: {}",
+            counted(rounds, "round"),
             line.lock,
             figures(line)
         )

@@ -10,7 +10,7 @@ use crate::page::label::trimmed;
 use crate::page::read::Recording;
 use crate::row::{Point, beside};
 use crate::stats::{self, Interval};
-use crate::units::{DurationArg, three};
+use crate::units::{DurationArg, counted, three};
 
 #[derive(Debug)]
 pub(crate) struct Section<'a> {
@@ -73,8 +73,7 @@ fn title(point: &Point) -> String {
     parts.extend(point.uneven.filter(|n| *n > 1).map(|n| format!("first thread {n} times")));
     parts.extend(point.task.map(|_| point.use_of_lock().trim_start_matches(", ").to_owned()));
     parts.extend(point.metric.as_deref().map(|metric| format!("figure {metric}")));
-    let count =
-        |n: u32| format!("{n} {}{}", point.takers().names().1, if n == 1 { "" } else { "s" });
+    let count = |n: u32| counted(n, point.takers().names().1);
     let place = match (!point.takers().has_host(), point.pcpus) {
         (true, Some(n)) => count(n),
         (false, Some(n)) => format!("world {}, {}", point.world, count(n)),

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::row::{Head, Point, Row, Summary, TimelineRow};
+use crate::units::counted;
 use serde_json::Value;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -159,11 +160,10 @@ impl Results {
 
     /// Describes how much there is: `2 runs, 40 points, 1 timeline`.
     pub fn extent(&self) -> String {
-        let plural = |n: usize, name: &str| format!("{n} {name}{}", if n == 1 { "" } else { "s" });
         let points: usize = self.runs.iter().map(|run| run.points.len()).sum();
         let timelines: usize = self.runs.iter().map(|run| run.timelines.len()).sum();
-        let runs = plural(self.runs.len(), "run");
-        format!("{runs}, {}, {}", plural(points, "point"), plural(timelines, "timeline"))
+        let runs = counted(self.runs.len(), "run");
+        format!("{runs}, {}, {}", counted(points, "point"), counted(timelines, "timeline"))
     }
 }
 

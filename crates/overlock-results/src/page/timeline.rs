@@ -11,7 +11,7 @@ use crate::page::span::{Bar, Columns, Span, common, path};
 use crate::page::table::{Column, Group, Table, number};
 use crate::row::TimelineRow;
 use crate::stats::unique;
-use crate::units::{DurationArg, three, time};
+use crate::units::{DurationArg, counted, three, time};
 use maud::{Markup, html};
 
 /// If there are more critical sections, or more changes of a vCPU's state, than this, those shorter
@@ -232,18 +232,18 @@ impl Chart for Lanes<'_> {
         let length = time(self.length());
         if is_of_threads(self.of) {
             let title = format!(
-                "{cpus} thread{} on {pcpus} CPU{}, {length} around the longest wait, at {lock}",
-                plural(*cpus),
-                plural(*pcpus)
+                "{} on {}, {length} around the longest wait, at {lock}",
+                counted(*cpus, "thread"),
+                counted(*pcpus, "CPU")
             );
             return Caption { title, description: self.sentence() };
         }
         let [cs, ncs] = [*cs_ns, *ncs_ns].map(DurationArg);
         let title = format!(
-            "{lock}{policy}: {cpus} vCPU{} on {pcpus} pCPU{}, world {world}, {length} of {workload}, \
-             critical section {cs}, pause {ncs}",
-            plural(*cpus),
-            plural(*pcpus)
+            "{lock}{policy}: {} on {}, world {world}, {length} of {workload}, critical section {cs}, \
+             pause {ncs}",
+            counted(*cpus, "vCPU"),
+            counted(*pcpus, "pCPU")
         );
         Caption { title, description: self.sentence() }
     }
@@ -273,10 +273,6 @@ impl Chart for Lanes<'_> {
         };
         (height + 42.0, inside)
     }
-}
-
-fn plural(count: u32) -> &'static str {
-    if count == 1 { "" } else { "s" }
 }
 
 /// Returns whether a timeline is of a program's threads, as `trace` saw them.

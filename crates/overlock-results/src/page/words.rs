@@ -4,8 +4,7 @@ use crate::page::label::trimmed;
 use crate::page::read::Recording;
 use crate::row::Head;
 use crate::stats::STEAL_LIMIT;
-use crate::units::typed;
-use crate::units::{three, time};
+use crate::units::{counted, three, time, typed};
 use std::ffi::OsStr;
 
 pub(crate) fn command(head: &Head) -> Option<String> {
@@ -19,7 +18,7 @@ pub(crate) fn setting(run: &Recording) -> String {
     };
     let mut parts = Vec::new();
     let machine = &head.machine;
-    let cpus = machine.cpus.map(|n| format!("{n} CPU{}", if n == 1 { "" } else { "s" }));
+    let cpus = machine.cpus.map(|n| counted(n, "CPU"));
     let place = match (cpus, &machine.cpu_model) {
         (Some(cpus), Some(model)) => Some(format!("{cpus} of {model}")),
         (cpus, model) => cpus.or_else(|| model.clone()),
@@ -47,12 +46,11 @@ fn is_simulated(run: &Recording) -> bool {
 
 pub(crate) fn extent(run: &Recording) -> String {
     let mut parts = Vec::new();
-    let plural = |n: usize, name: &str| format!("{n} {name}{}", if n == 1 { "" } else { "s" });
     if !run.points.is_empty() {
-        parts.push(plural(run.points.len(), "point"));
+        parts.push(counted(run.points.len(), "point"));
         let rounds = || run.points.iter().map(|point| point.samples.len());
         parts.push(match (rounds().min().unwrap_or(0), rounds().max().unwrap_or(0)) {
-            (low, high) if low == high => plural(high, "round"),
+            (low, high) if low == high => counted(high, "round"),
             (low, high) => format!("{low} to {high} rounds"),
         });
         let seconds: Vec<f64> = run.points.iter().map(|point| point.seconds).collect();
@@ -62,7 +60,7 @@ pub(crate) fn extent(run: &Recording) -> String {
         );
     }
     if !run.timelines.is_empty() {
-        parts.push(plural(run.timelines.len(), "timeline"));
+        parts.push(counted(run.timelines.len(), "timeline"));
     }
     if parts.is_empty() { String::new() } else { format!("{}.", parts.join(", ")) }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::locks::Lock;
 use crate::run::{Losses, Name, Run, Sched, Spent, WaitNs, always, fields, known};
 use crate::stats::{Interval, Spread, coverage, median, merged};
-use crate::units::DurationArg;
+use crate::units::{DurationArg, counted};
 use crate::{Lengths, Task};
 
 fields! {
@@ -270,10 +270,9 @@ impl Point {
 
     /// [`place`](Self::place), without what runs beside.
     pub(crate) fn place_itself(&self) -> String {
-        let cpus = self.cpus.unwrap_or(0);
-        let plural = if cpus == 1 { "" } else { "s" };
+        let threads = counted(self.cpus.unwrap_or(0), "thread");
         let [cs, ncs] = [self.cs_ns, self.ncs_ns].map(|ns| DurationArg(ns.unwrap_or(0)));
-        format!("{cpus} thread{plural}, cs {cs}, ncs {ncs}, {}", self.shape())
+        format!("{threads}, cs {cs}, ncs {ncs}, {}", self.shape())
     }
 
     /// The spread of the lengths, and anything else that is not plain.
