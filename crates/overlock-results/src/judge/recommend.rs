@@ -100,25 +100,6 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_noise_is_a_tie() {
-        let steady = candidate("libc", 100.0, 1.0);
-        let mut noisy = candidate("hybrid", 110.0, 1.0);
-        assert_eq!(chosen(&[steady.clone(), noisy.clone()]), ["hybrid"]);
-        noisy.scores[3] = steady.scores[3] * 0.99;
-        assert_eq!(chosen(&[steady, noisy]), ["hybrid", "libc"]);
-    }
-
-    #[test]
-    fn a_lock_that_stalls_fifty_times_as_long_loses_though_faster() {
-        let calm = candidate("pthread", 100.0, 4.0);
-        assert_eq!(chosen(&[candidate("std", 101.0, 200.0), calm.clone()]), ["pthread"]);
-        // Below the shortest stall that counts, there is no difference.
-        let both_short = [candidate("std", 103.0, 1.9), candidate("pthread", 100.0, 0.04)];
-        assert_eq!(chosen(&both_short), ["std"]);
-        assert_eq!(chosen(&[candidate("std", 103.0, 4.0), calm]), ["std"]);
-    }
-
-    #[test]
     fn among_equals_a_stall_that_is_hardly_shorter_does_not_decide() {
         let ticket = candidate("ticket", 101.0, 3.0);
         assert_eq!(
