@@ -157,7 +157,7 @@ fn refuse_privileged(path: &Path) -> Result<()> {
         "set-uid"
     } else if mode & SET_GID != 0 && mode & GROUP_EXECUTE != 0 && meta.gid() != group {
         "set-gid"
-    } else if user != 0 && has_file_capabilities(path) {
+    } else if user != 0 && getxattr_query(path, c"security.capability").is_ok_and(|len| len > 0) {
         "privileged by file capabilities"
     } else {
         return Ok(());
@@ -198,8 +198,4 @@ fn loader(file: &File) -> object::Result<Option<Vec<u8>>> {
         }
     }
     Ok(None)
-}
-
-fn has_file_capabilities(path: &Path) -> bool {
-    getxattr_query(path, c"security.capability").is_ok_and(|length| length > 0)
 }

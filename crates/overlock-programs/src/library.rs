@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -47,13 +47,16 @@ impl Library {
         let is_debug = elf::refuse_library(&path)?;
         let link = match is_loadable(&path) {
             true => None,
-            false => Some(link_to(&path).with_context(|| {
-                format!(
-                    "LD_PRELOAD can't name {}, because its path contains a space, a colon or a \
-                     dollar sign; set XDG_CACHE_HOME or TMPDIR to a folder without them",
-                    path.display()
-                )
-            })?),
+            false => {
+                let link = in_new_folder(NAME, &|link| symlink(&path, link));
+                Some(link.with_context(|| {
+                    format!(
+                        "LD_PRELOAD can't name {}, because its path contains a space, a colon or a \
+                         dollar sign; set XDG_CACHE_HOME or TMPDIR to a folder without them",
+                        path.display()
+                    )
+                })?)
+            }
         };
         Ok(Library { path, is_debug, link })
     }
@@ -130,11 +133,6 @@ pub fn preload_list(library: &Path) -> OsString {
 
 fn is_loadable(path: &Path) -> bool {
     !path.as_os_str().as_bytes().iter().any(|byte| UNSAFE.contains(byte))
-}
-
-/// Makes a link to the library in a folder whose path can be loaded.
-fn link_to(path: &Path) -> Result<(TempDir, FileWatch)> {
-    in_new_folder(NAME, &|link| std::os::unix::fs::symlink(path, link))
 }
 
 /// Makes a file in a new folder whose path can be loaded, also by processes of other users.

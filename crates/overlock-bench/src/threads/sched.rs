@@ -14,7 +14,7 @@ use std::time::Instant;
 #[derive(Debug)]
 pub(crate) struct Account {
     at: Instant,
-    process: CpuUsage,
+    pub(crate) process: CpuUsage,
     coordinator: CpuUsage,
     /// Seconds in the run queue, all threads together.
     queued: Option<f64>,
@@ -29,11 +29,6 @@ impl Account {
             coordinator: CpuUsage::of_thread(),
             queued: threads.iter().map(|&thread| seconds_queued(thread)).sum(),
         }
-    }
-
-    /// Returns the CPU time of the whole process since `earlier`, in seconds.
-    pub(crate) fn cpu_seconds_since(&self, earlier: &Account) -> f64 {
-        self.process.cpu_seconds - earlier.process.cpu_seconds
     }
 
     pub(crate) fn since(&self, earlier: &Account) -> Sched {

@@ -356,6 +356,7 @@ fn coordinate(shared: &Shared<dyn Place>) -> Run {
     let (undrained, lost) = exclusion(shared);
     let sched = sched_after.since(&sched_before);
     let times = times_after.since(times_before);
+    let cpu_seconds = sched_after.process.cpu_seconds - sched_before.process.cpu_seconds;
     Run {
         seconds,
         ops_per_s: ops.iter().sum::<u64>() as f64 / seconds,
@@ -375,7 +376,7 @@ fn coordinate(shared: &Shared<dyn Place>) -> Run {
             timeline::spent(records.iter().map(|record| &record.log), begin, end, scale)
         }),
         steal: times.steal_share(),
-        disturbance: times.disturbance(sched_after.cpu_seconds_since(&sched_before)),
+        disturbance: times.disturbance(cpu_seconds),
         undrained,
         lost,
         ..Run::default()

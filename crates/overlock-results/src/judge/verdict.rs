@@ -62,7 +62,7 @@ impl<'a> Findings<'a> {
             self.change(best, &all)
         }?;
         let has_libc = self.ranked.iter().any(|series| series.lock == LIBC);
-        if has_libc && self.ranked.iter().any(|series| self.has_long_stalls(series)) {
+        if has_libc && self.longest_known_stall_ns() as f64 > recommend::SHORT_STALL_NS {
             sentence += " Stalls are not weighed, because libc's can't be measured.";
         }
         Some((lock, sentence))
@@ -72,15 +72,10 @@ impl<'a> Findings<'a> {
         self.ranked.iter().all(|series| self.stalls_ns(series).is_some())
     }
 
-    /// Returns whether a stall of this lock is long enough to be weighed.
-    fn has_long_stalls(&self, series: &Point) -> bool {
-        let longest = series.samples.iter().filter_map(|sample| sample.longest_stall_ns).max();
-        longest.is_some_and(|ns| ns as f64 > recommend::SHORT_STALL_NS)
-    }
-
-    /// Returns whether a thread is known to have given its processor up at a mutex.
-    fn has_stalled(&self, series: &Point) -> bool {
-        series.samples.iter().any(|sample| sample.longest_stall_ns.is_some_and(|ns| ns > 0))
+    /// Returns the longest stall that is known under any of the locks, or 0.
+    fn longest_known_stall_ns(&self) -> u64 {
+        let samples = self.ranked.iter().flat_map(|series| &series.samples);
+        samples.filter_map(|sample| sample.longest_stall_ns).max().unwrap_or(0)
     }
 
     /// Returns what the rule weighs: how many times better than the baseline each lock is, and its
@@ -118,7 +113,7 @@ impl<'a> Findings<'a> {
                 three(best.samples[0].figure())
             ));
         }
-        if self.waits == Some(0) && !self.ranked.iter().any(|series| self.has_stalled(series)) {
+        if self.waits == Some(0) && self.longest_known_stall_ns() == 0 {
             return Some(
                 "no thread waited for a lock that can be replaced, so the differences come from the \
                  start of the library, and from noise."
@@ -147,7 +142,8 @@ impl<'a> Findings<'a> {
         let none = self.none.map(|none| self.candidates(&[none]));
         let of_none = none.and_then(|none| next.over(none.first()?));
         if best.lock == LIBC && of_none.is_some_and(|ratio| ratio.high >= 1.0) {
-            let [ratio, of_none] = [self.over(best, next)?, self.over_none(next)?].map(times);
+            let of_none = Interval::of(&self.find(next.lock)?.better_than(self.none?))?;
+            let [ratio, of_none] = [self.over(best, next)?, of_none].map(times);
             return Some((
                 None,
                 format!(
@@ -250,11 +246,6 @@ impl<'a> Findings<'a> {
 
     fn over(&self, lock: &Contender<'_>, other: &Contender<'_>) -> Option<Interval> {
         Interval::of(&self.find(lock.lock)?.better_than(self.find(other.lock)?))
-    }
-
-    /// As `over`, than the library that replaces nothing.
-    fn over_none(&self, lock: &Contender<'_>) -> Option<Interval> {
-        Interval::of(&self.find(lock.lock)?.better_than(self.none?))
     }
 
     /// Whether one of the locks stalled for so long that the rule weighs it.

@@ -109,7 +109,7 @@ pub(crate) fn rows(
     [left, right]: [f64; 2],
     show: impl Fn(f64) -> String,
 ) -> Markup {
-    html! { g class="axis-y" data-log=[y.is_log().then_some("")] {
+    html! { g class="axis-y" data-log=[y.log.then_some("")] {
         @for tick in ticks {
             @let at = y.at(*tick);
             path class="grid" d={ "M" (px(left)) " " (px(at)) "H" (px(right)) } {}

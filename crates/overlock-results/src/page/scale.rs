@@ -7,7 +7,7 @@ pub(crate) struct Scale {
     to: f64,
     start: f64,
     end: f64,
-    log: bool,
+    pub(crate) log: bool,
 }
 
 impl Scale {
@@ -39,10 +39,6 @@ impl Scale {
     /// Places the same values on other pixels.
     pub(crate) fn on(self, start: f64, end: f64) -> Self {
         Scale { start, end, ..self }
-    }
-
-    pub(crate) fn is_log(&self) -> bool {
-        self.log
     }
 
     pub(crate) fn at(&self, value: f64) -> f64 {

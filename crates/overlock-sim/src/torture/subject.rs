@@ -181,20 +181,12 @@ pub(crate) const fn bad(known_bad: &'static [crate::Property], subject: Subject)
 
 impl Kind {
     pub(crate) const fn plain<L: ConstLock + 'static>(promise: Promise) -> Self {
-        Self { timed: false, role: Role::Lock, promise, place: place_plain::<L> }
+        Self { timed: false, role: Role::Lock, promise, place: |line| place(line, Plain(L::NEW)) }
     }
 
     pub(crate) const fn timed<L: ConstLock + Fair + 'static>(promise: Promise) -> Self {
-        Self { timed: true, place: place_timed::<L>, ..Self::plain::<L>(promise) }
+        Self { timed: true, place: |line| place(line, Timed(L::NEW)), ..Self::plain::<L>(promise) }
     }
-}
-
-fn place_plain<L: ConstLock + 'static>(line: *mut u8) -> &'static dyn LockVerbs {
-    place(line, Plain(L::NEW))
-}
-
-fn place_timed<L: ConstLock + Fair + 'static>(line: *mut u8) -> &'static dyn LockVerbs {
-    place(line, Timed(L::NEW))
 }
 
 pub(crate) fn place<V: LockVerbs + 'static>(line: *mut u8, verbs: V) -> &'static V {

@@ -182,11 +182,6 @@ impl Trace {
         known
     }
 
-    fn newest_first(&self) -> impl Iterator<Item = &Event> {
-        let (newer, older) = self.ring.split_at(self.next.min(self.ring.len()));
-        newer.iter().rev().chain(older.iter().rev())
-    }
-
     /// A number that almost certainly differs if anything in the run differed.
     pub(crate) fn hash(&self) -> u64 {
         self.hash
@@ -194,8 +189,7 @@ impl Trace {
 
     /// The latest events, oldest first, one per line.
     pub(crate) fn lines(&self) -> Vec<String> {
-        let mut lines: Vec<String> = self.newest_first().map(ToString::to_string).collect();
-        lines.reverse();
-        lines
+        let (newer, older) = self.ring.split_at(self.next.min(self.ring.len()));
+        older.iter().chain(newer).map(ToString::to_string).collect()
     }
 }

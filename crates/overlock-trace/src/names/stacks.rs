@@ -10,7 +10,7 @@ use super::word::Op;
 pub(crate) fn kind(stack: &[Frame], op: Op) -> Kind {
     let is_inside = is_inside(stack);
     let (mut kind, mut is_lost_before) = (None, false);
-    for frame in passing_on(stack) {
+    for frame in &stack[..passed(stack)] {
         let is_passed = is_lost(frame) && !is_passing_on(frame);
         is_lost_before |= is_passed;
         let part = || lines("parts").iter().find(|one| frame.function.contains(one.name));
@@ -119,12 +119,8 @@ fn is_lost(frame: &Frame) -> bool {
     !frame.module.is_empty() && frame.function.starts_with(&format!("{}+", frame.module))
 }
 
-/// Returns the functions that pass a wait on, the innermost first. Those that have lost their names
-/// are among them if their caller is known to wait.
-fn passing_on(stack: &[Frame]) -> impl Iterator<Item = &Frame> {
-    stack.iter().take(passed(stack))
-}
-
+/// Returns how many of the innermost functions pass a wait on. Those that have lost their names are
+/// among them if their caller is known to wait.
 fn passed(stack: &[Frame]) -> usize {
     let count = |is: fn(&Frame) -> bool| stack.iter().take_while(|frame| is(frame)).count();
     let (plain, with_lost) =

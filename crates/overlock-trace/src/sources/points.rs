@@ -52,13 +52,6 @@ pub(crate) enum Point {
     Tasks,
 }
 
-impl Point {
-    /// Returns whether it is a call that waits by a futex or wakes others.
-    pub(crate) fn is_futex(self) -> bool {
-        matches!(self, Point::FutexWait | Point::FutexWaitv | Point::FutexWake)
-    }
-}
-
 /// One event, of each processor.
 #[derive(Debug)]
 pub(crate) struct Spec {

@@ -359,7 +359,10 @@ impl Tracer {
             *self.others.entry(record.process).or_default() += 1;
         }
         // Switches and wake-ups concern other threads than the one that they interrupt.
-        let is_own = matches!(point, Point::Clock | Point::Tasks) || point.is_futex();
+        let is_own = matches!(
+            point,
+            Point::Clock | Point::Tasks | Point::FutexWait | Point::FutexWaitv | Point::FutexWake
+        );
         if is_own && !is_ours {
             return;
         }

@@ -71,7 +71,7 @@ impl TorturedMachine {
     }
 
     /// The current CPU does not count as a holder any more: its release begins.
-    pub(super) fn stops_holding(&mut self, lock: usize, hold: Hold) {
+    pub(crate) fn stops_holding(&mut self, lock: usize, hold: Hold) {
         let me = self.cpu();
         let model = &mut self.locks[lock];
         match hold {
@@ -118,10 +118,6 @@ impl TorturedMachine {
         Some((lock, hold))
     }
 
-    pub(crate) fn begin_upgrade(&mut self, lock: usize, verb: Verb, deadline: Option<u64>) {
-        self.begin(lock, Some(verb), deadline, Hold::Write);
-    }
-
     pub(crate) fn end_upgrade(&mut self, got: bool) {
         let Op { lock, deadline, .. } = self.finish(got);
         self.locks[lock].owed = 0;
@@ -156,11 +152,6 @@ impl TorturedMachine {
         self.wait_mut().cancelled = cancels && !self.draining;
     }
 
-    pub(crate) fn wait_releases(&mut self) {
-        let lock = self.waits_for();
-        self.stops_holding(lock, Hold::Write);
-    }
-
     /// Whether the wait of the current CPU ends by a panic once it has released the lock.
     pub(crate) fn wait_is_cancelled(&mut self) -> bool {
         self.wait_mut().cancelled
@@ -190,12 +181,8 @@ impl TorturedMachine {
         self.check_wakeups();
     }
 
-    fn waits_for(&self) -> usize {
+    pub(crate) fn waits_for(&self) -> usize {
         self.cpus[self.cpu()].ops.last().expect("it waits").lock
-    }
-
-    pub(crate) fn begin_notify(&mut self, lock: usize) {
-        self.begin(lock, Some(Verb::Notify), None, Hold::Write);
     }
 
     pub(crate) fn end_notify(&mut self) {

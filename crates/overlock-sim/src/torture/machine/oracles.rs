@@ -25,7 +25,7 @@ impl TorturedMachine {
         self.begin(lock, Some(verb), deadline, hold);
     }
 
-    pub(super) fn begin(
+    pub(crate) fn begin(
         &mut self,
         lock: usize,
         verb: Option<Verb>,

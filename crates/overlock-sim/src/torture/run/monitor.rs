@@ -109,7 +109,7 @@ fn give(job: Job, tokens: u32, whom: Notifies, inside: bool) {
 }
 
 fn notify(lock: usize, whom: Notifies) {
-    with(|m| m.begin_notify(lock));
+    with(|m| m.begin(lock, Some(Verb::Notify), None, Hold::Write));
     verbs(lock).notify(whom == Notifies::All);
     with(TorturedMachine::end_notify);
 }

@@ -34,7 +34,7 @@ pub(super) fn change(job: Job) -> Hold {
             let deadline = with(|m| {
                 let at = m.core.now + m.skew() + job.timeout_ns;
                 let deadline = (verb == Verb::Until).then_some(at);
-                m.begin_upgrade(lock, verb, deadline);
+                m.begin(lock, Some(verb), deadline, Hold::Write);
                 deadline
             });
             let got = if tries { verbs(lock).try_upgrade() } else { verbs(lock).upgrade(deadline) };

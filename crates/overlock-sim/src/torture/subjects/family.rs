@@ -247,7 +247,7 @@ unsafe impl<L: RawLock> RawLock for Told<L> {
     }
 
     unsafe fn unlock(&self) {
-        with(TorturedMachine::wait_releases);
+        with(|m| m.stops_holding(m.waits_for(), Hold::Write));
         // SAFETY: the caller's.
         unsafe { self.0.unlock() };
     }

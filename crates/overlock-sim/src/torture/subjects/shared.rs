@@ -29,7 +29,12 @@ const fn shared<W: Waiting, const FAULT: u8>(name: &'static str) -> Subject {
 }
 
 const fn kind<W: Waiting, const FAULT: u8>() -> Kind {
-    Kind { timed: false, role: Role::Value, promise: SHARED, place: place_shared::<W, FAULT> }
+    Kind {
+        timed: false,
+        role: Role::Value,
+        promise: SHARED,
+        place: |line| place(line, Sharing::<W, FAULT>(Refresh::zeroed())),
+    }
 }
 
 /// `Refresh` as one of several kinds.
@@ -39,10 +44,6 @@ pub(super) const fn right<W: Waiting>() -> Kind {
 
 const fn known_bad<const FAULT: u8>(name: &'static str, known_bad: &'static [Property]) -> Subject {
     Subject { known_bad, ..shared::<ByNumber, FAULT>(name) }
-}
-
-fn place_shared<W: Waiting, const FAULT: u8>(line: *mut u8) -> &'static dyn LockVerbs {
-    place(line, Sharing::<W, FAULT>(Refresh::zeroed()))
 }
 
 const RIGHT: u8 = 0;
