@@ -27,12 +27,9 @@ pub use set::{Kernels, Table};
 
 /// The locks as `lock_api`'s types, under the names that they have in `spin`.
 pub mod lock_api {
-    use crate::{RawMutex, RawRwLock};
+    use crate::RawRwLock;
+    pub use crate::{Mutex, MutexGuard};
 
-    /// A mutex.
-    pub type Mutex<T> = lock_api_crate::Mutex<RawMutex, T>;
-    /// The right to a [`Mutex`]'s data.
-    pub type MutexGuard<'a, T> = lock_api_crate::MutexGuard<'a, RawMutex, T>;
     /// A read-write lock.
     pub type RwLock<T> = lock_api_crate::RwLock<RawRwLock, T>;
     /// The right to read an [`RwLock`]'s data.
