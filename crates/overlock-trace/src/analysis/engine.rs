@@ -144,6 +144,8 @@ pub(super) fn word(process: u32, lock: u64) -> (u32, u64) {
 pub(super) const LONGEST_CHAIN: usize = 16;
 /// Threads that have ended are remembered, for as long as others wait, while there are no more.
 const MOST_ENDED: usize = 1 << 10;
+/// The changes of holders that locks may remember in all for as long as threads sleep.
+const MOST_KEPT: usize = 1 << 16;
 /// Old states are forgotten each time that so many events have come.
 const EVENTS_BETWEEN_CLEARINGS: u64 = 1 << 14;
 
@@ -321,8 +323,11 @@ impl Analysis {
             .threads
             .values()
             .flat_map(|thread| thread.wait.iter().chain(thread.ended.iter().map(|(wait, _)| wait)));
-        let is_asleep = |thread: &&Thread| matches!(thread.line.state(), State::Asleep(..));
-        let sleeps = self.threads.values().filter(is_asleep).map(|thread| thread.line.since());
+        // A sleep may go on for ever: it needs the past only as long as that is small.
+        let is_small = self.locks.values().map(Lock::changes).sum::<usize>() < MOST_KEPT;
+        let needs_past =
+            |thread: &&Thread| is_small && matches!(thread.line.state(), State::Asleep(..));
+        let sleeps = self.threads.values().filter(needs_past).map(|thread| thread.line.since());
         let horizon = waits.map(|wait| wait.from).chain(sleeps).min().unwrap_or(self.last);
         let horizon = self.needed_from.map_or(horizon, |from| from.min(horizon));
         let few = self.threads.len() < MOST_ENDED;
@@ -330,5 +335,31 @@ impl Analysis {
         self.threads.retain(|_, thread| !thread.has_ended || may_matter(thread));
         self.threads.values_mut().for_each(|thread| thread.line.forget(horizon));
         self.locks.retain(|_, lock| !lock.forget(horizon));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::Wakes;
+
+    #[test]
+    fn a_sleep_that_does_not_end_keeps_no_past_without_end() {
+        let mut analysis = Analysis::new(Limits::default());
+        let mut event = |at_ns, thread, what| {
+            analysis.event(TraceEvent { at_ns, thread, what });
+        };
+        (1..=3).for_each(|thread| event(0, thread, What::Born { process: 1, runs: true }));
+        event(1, 3, What::Out(State::asleep()));
+        for round in 0..100_000 {
+            let (at, lock) = (10 * round, 100 + round % 3000);
+            event(at + 1, 1, What::Wait { lock, site: Site(1), is_lock: true });
+            event(at + 2, 1, What::Out(State::asleep()));
+            event(at + 3, 2, What::Wake { lock, how: Wakes::default() });
+            event(at + 4, 1, What::In);
+            event(at + 5, 1, What::Got);
+        }
+        let kept: usize = analysis.locks.values().map(Lock::changes).sum();
+        assert!(kept < 2 * MOST_KEPT, "{kept} changes");
     }
 }

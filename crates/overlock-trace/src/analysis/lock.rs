@@ -111,6 +111,11 @@ impl Lock {
         self.taken = None;
     }
 
+    /// Returns how much is remembered.
+    pub(crate) fn changes(&self) -> usize {
+        self.past.len() + 1
+    }
+
     /// Forgets what ended before `horizon`; returns whether nothing is left.
     pub(crate) fn forget(&mut self, horizon: u64) -> bool {
         while self.past.front().is_some_and(|segment| segment.to <= horizon) {
