@@ -29,7 +29,8 @@ fn main() {
     }
     let compiler = cc::Build::new().get_compiler();
     let mut command = std::process::Command::new(compiler.path());
-    command.args(FLAGS).args(["preload/tell.c", "preload/calls.c", "-o"]).arg(&library);
+    let sources = ["preload/tell.c", "preload/calls.c", "preload/sleeps.c"];
+    command.args(FLAGS).args(sources).arg("-o").arg(&library);
     let status = command.status().expect("a C compiler is needed");
     assert!(status.success(), "the tracing library does not build");
 }

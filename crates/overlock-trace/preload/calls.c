@@ -87,11 +87,7 @@ bool is_libcs;
 /* Zero until the dynamic linker has relocated this library. */
 static void *volatile relocated = (void *)&relocated;
 
-/*
- * Finds the functions that calls are passed on to. Returns whether there are any yet: the dynamic linker may call a
- * library of the program's before it has relocated this one. The process has one thread then, and locks do nothing.
- */
-static bool prepare(void)
+bool prepare(void)
 {
 	Dl_info file;
 
@@ -102,6 +98,7 @@ static bool prepare(void)
 #define FIND_VERSION(name, arguments) next.name = (int(*) arguments)dlvsym(RTLD_NEXT, #name, "GLIBC_2.3.2");
 	VERSIONED(FIND_VERSION)
 	next.syscall = (long (*)(long, long, long, long, long, long, long))dlsym(RTLD_NEXT, "syscall");
+	find_sleeps();
 	/* Before 2.34, the C library has its threads in a file of their own. */
 	is_libcs = dladdr((void *)next.pthread_rwlock_unlock, &file) != 0 &&
 		   (strstr(file.dli_fname, "libc.so") != NULL || strstr(file.dli_fname, "libpthread") != NULL);
@@ -376,9 +373,17 @@ static SLOW long futex(long number, long at, long op, long value, long until, lo
 
 EXPORT long syscall(long number, long one, long two, long three, long four, long five, long six)
 {
+	uint64_t began;
+	long result;
+
 	READY;
-	return unlikely(number == SYS_futex) ? futex(number, one, two, three, four, five, six)
-					     : next.syscall(number, one, two, three, four, five, six);
+	if (unlikely(number == SYS_futex))
+		return futex(number, one, two, three, four, five, six);
+	began = stamp();
+	result = next.syscall(number, one, two, three, four, five, six);
+	if (unlikely(stamp() - began > LONG))
+		tell_slept((uint32_t)number, (uint64_t)one, began, HERE);
+	return result;
 }
 
 /* libc has older functions of these names, of another layout, which programs of 2003 get. */

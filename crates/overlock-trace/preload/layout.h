@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define LAYOUT 2         /* of all that is below */
+#define LAYOUT 3         /* of all that is below */
 #define CHUNKS 16384     /* 64 MB, of which only what is used takes memory */
 #define CHUNK_EVENTS 128 /* a page */
 
@@ -33,6 +33,7 @@ enum what {
 	LEAVES,    /* its wait has ended otherwise */
 	ACCOUNT,   /* at this time `thread` had run for `lock` ns, and been without a processor for `other` ns */
 	YIELDS,    /* has spent `lock` ns of processor time in a loop that yields */
+	SLEPT,     /* may have slept since `lock` in the system call `thread`, whose first argument is `other` */
 	STACK,     /* the place `site` of this thread: frame, instruction and stack pointer, and `thread` bytes that follow */
 };
 

@@ -89,22 +89,13 @@ static uint64_t time_of(clockid_t clock)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-static uint64_t now(void)
+uint64_t now(void)
 {
 	return time_of(CLOCK_MONOTONIC);
 }
 
-/*
- * Stamps are cheaper than the clock: cycles of the processor's counter, where its speed does not change, else
- * nanoseconds. They become nanoseconds by what both have done since the start.
- */
-static bool has_counter;
+bool has_counter;
 static uint64_t first_stamp, first_ns;
-
-static uint64_t stamp(void)
-{
-	return has_counter ? __builtin_ia32_rdtsc() : now();
-}
 
 static uint64_t ns_of(uint64_t stamp_then)
 {
@@ -528,6 +519,24 @@ void tell_wakes(enum kind kind, const volatile void *lock, bool all, void *code,
 				    .other = all,
 				    .what = WAKES,
 				    .kind = (uint8_t)kind,
+				    .site = site});
+	}
+	errno = error;
+}
+
+void tell_slept(uint32_t call, uint64_t argument, uint64_t began, void *code, void *frame)
+{
+	int error = errno;
+
+	/* Our own calls, amid what is told, are not the program's. */
+	if (!self.is_busy && is_told()) {
+		uint16_t site = place(code, frame);
+
+		tell((struct event){.at = now(),
+				    .lock = ns_of(began),
+				    .other = argument,
+				    .thread = call,
+				    .what = SLEPT,
 				    .site = site});
 	}
 	errno = error;

@@ -116,6 +116,30 @@ struct wait {
 	bool is_shared;
 };
 
+/*
+ * Stamps are cheaper than the clock: cycles of the processor's counter, where its speed does not change, else
+ * nanoseconds. They become nanoseconds by what both have done since the start.
+ */
+extern bool has_counter;
+uint64_t now(void);
+
+static inline uint64_t stamp(void)
+{
+	return has_counter ? __builtin_ia32_rdtsc() : now();
+}
+
+/* Stamps after which a call may have slept: some microseconds. */
+#define LONG 20000
+
+/*
+ * Finds the functions that calls are passed on to. Returns whether there are any yet: the dynamic linker may call a
+ * library of the program's before it has relocated this one. The process has one thread then, and locks do nothing.
+ */
+bool prepare(void);
+
+/* Finds those in which a thread may sleep. */
+void find_sleeps(void);
+
 /* Joins the command's memory, if there is any. */
 void tell_start(void);
 
@@ -138,6 +162,9 @@ void tell_takes(struct waited *entry, enum kind kind, const volatile void *lock)
 #define ALL 0
 void tell_releases(struct waited *entry, enum kind kind, const volatile void *lock, uint64_t period, void *code,
 		   void *frame);
+
+/* A system call with this first argument took long, since it began by a stamp. */
+void tell_slept(uint32_t call, uint64_t argument, uint64_t began, void *code, void *frame);
 
 /* This thread is about to yield its processor, and has yielded it. */
 void tell_yields(void *code, void *frame);

@@ -28,6 +28,7 @@ use super::event::{SHARED, TraceEvent, What};
 use super::hash::HashMap;
 use super::lock::Lock;
 use super::report::{self, Key, Report, WaitStats};
+use super::sleeps::Sleep;
 use super::spin::Spins;
 use super::state::{Site, State, Times};
 use super::timeline::Timeline;
@@ -68,6 +69,8 @@ pub(super) struct Thread {
     pub(super) last: VecDeque<(Site, u64)>,
     /// A look has found its present sleep, and stands for so long.
     pub(super) look_ns: u64,
+    /// Its last sleeps whose reason may yet be told.
+    pub(super) untold: VecDeque<Sleep>,
     /// For how long snapshots have seen it in its present sleep.
     pub(super) looked_ns: u64,
     /// How often it has got a processor.
@@ -277,7 +280,7 @@ impl Analysis {
                 thread.look_ns = every_ns;
                 thread.line.sleeps(State::Asleep(reason, site));
             }
-            What::Slept(reason) => thread.line.slept(reason),
+            What::Slept { since, reason, site } => self.slept_in(id, since, (reason, site)),
             What::Sample { site, spins } => {
                 thread.line.ran_at(at, site);
                 let process = thread.process;
@@ -312,6 +315,7 @@ impl Analysis {
         }
         self.commit(id);
         self.turn(at, id, State::Unknown, None);
+        self.stays_untold(id, 0);
         let Some(thread) = self.threads.get_mut(&id) else { return };
         thread.has_ended = true;
         self.time.add_all(&thread.line.sums);

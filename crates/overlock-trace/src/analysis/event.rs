@@ -79,9 +79,9 @@ pub enum What {
     /// A look comes so often, in nanoseconds, that it stands for all sleeps in between; 0 if the
     /// sleep was told of, and not found.
     Sleeps(Reason, Site, u64),
-    /// Its last sleep was for this reason, as is known only now. What was split by it already stays
-    /// as it is.
-    Slept(Reason),
+    /// It has slept since some time, or did so last, for this reason and at this place, as is known
+    /// only now. What was split by that already stays as it is.
+    Slept { since: Option<u64>, reason: Reason, site: Site },
     /// It was seen at a place by a sample of a processor's clock.
     Sample {
         site: Site,

@@ -4,10 +4,26 @@ use super::engine::{Analysis, Thread, word};
 use super::event::SHARED;
 use super::report::Key;
 use super::state::{Reason, Site, State};
+use super::timeline::lies_since;
 use super::wait::Wait;
 
 /// Sleeps of several threads that end within this time of each other end at one moment.
 const MOMENT_NS: u64 = 50_000;
+
+/// How many sleeps of a thread may wait for their reason: those of one call.
+const MOST_UNTOLD: usize = 16;
+
+/// A sleep in no wait on a word, and who ended it, and where.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sleep {
+    reason: Reason,
+    site: Site,
+    from: u64,
+    to: u64,
+    ender: Option<(u32, Site)>,
+    /// A look has found it, and stands for so long.
+    look_ns: u64,
+}
 
 impl Analysis {
     /// The state of a thread changes; another thread may have ended a sleep, at a place.
@@ -23,52 +39,77 @@ impl Analysis {
         }
         *starved += u32::from(state == State::Preempted);
         thread.line.turn(at, state, thread.wait.is_some(), ender);
-        if let (State::Asleep(reason, site), since) = before {
-            self.slept(id, (reason, site), since, ender);
+        if let (State::Asleep(reason, site), from) = before {
+            let look_ns = std::mem::take(&mut thread.look_ns);
+            let to = thread.line.since();
+            let sleep = Sleep { reason, site, from, to, ender, look_ns };
+            let may_be_told = look_ns > 0 || (reason, site) == Default::default();
+            match may_be_told {
+                _ if to == from || self.is_by_looks => {}
+                false => self.slept(id, sleep),
+                true => {
+                    thread.untold.push_back(sleep);
+                    self.stays_untold(id, MOST_UNTOLD);
+                }
+            }
+        }
+    }
+
+    /// What a thread has slept in since some time, or last, is known now.
+    pub(super) fn slept_in(&mut self, id: u32, since: Option<u64>, so: (Reason, Site)) {
+        let Some(thread) = self.threads.get_mut(&id) else { return };
+        let Some(since) = since.or_else(|| thread.line.last_off()) else { return };
+        thread.line.slept(since, State::Asleep(so.0, so.1));
+        let mut all: Option<Sleep> = None;
+        while let Some(one) =
+            thread.untold.pop_back_if(|one| lies_since(since, (one.from, one.to)))
+        {
+            let later = all.map_or(one, |all| Sleep { from: all.from - (one.to - one.from), ..all });
+            all = Some(Sleep { reason: so.0, site: so.1, look_ns: 0, ..later });
+        }
+        all.into_iter().for_each(|sleep| self.slept(id, sleep));
+    }
+
+    /// The sleeps of a thread, but for the last ones, are known by looks only.
+    pub(super) fn stays_untold(&mut self, id: u32, but: usize) {
+        while let Some(thread) = self.threads.get_mut(&id)
+            && thread.untold.len() > but
+            && let Some(sleep) = thread.untold.pop_front()
+        {
+            self.slept(id, sleep);
         }
     }
 
     /// A thread has slept, in no wait on a word.
-    fn slept(
-        &mut self,
-        id: u32,
-        (reason, site): (Reason, Site),
-        since: u64,
-        ender: Option<(u32, Site)>,
-    ) {
-        let ended = self.threads.get(&id).map_or(since, |thread| thread.line.since());
-        let ns = ended - since;
-        if ns == 0 || self.is_by_looks {
-            return;
-        }
+    fn slept(&mut self, id: u32, Sleep { reason, site, from, to, ender, look_ns }: Sleep) {
+        let ns = to - from;
         let waker = ender.and_then(|(by, _)| self.threads.get(&by));
         let is_handed_on = waker.is_some_and(|waker| waker.comes_from(site));
         let Some(thread) = self.threads.get_mut(&id) else { return };
-        let is_for_nothing = thread.has_done_nothing(site, ended);
+        let is_for_nothing = thread.has_done_nothing(site, to);
         if ender.is_some() {
-            thread.was_woken(site, ended);
+            thread.was_woken(site, to);
         }
-        let look_ns = std::mem::take(&mut thread.look_ns);
         let key = Key { process: thread.process, lock: 0, site, reason: Some(reason) };
         // Where only looks tell sleeps apart, one that no look has found is known by its time only.
         if (reason, site) == Default::default() {
             return;
         }
-        let mut wait = Wait::new(0, site, false, since);
+        let mut wait = Wait::new(0, site, false, from);
         if let Some((by, _)) = ender.filter(|(by, _)| self.threads.contains_key(by)) {
-            wait.is_known_to(ended, self.did(by, since, ended, site));
+            wait.is_known_to(to, self.did(by, from, to, site));
         }
         let index = self.row(key);
         let row = &mut self.rows[index];
         row.stall(id, ns);
         ender.into_iter().for_each(|ender| row.ended_by(ender, (1, ns)));
-        row.take(&wait, ended, self.limits.reasons);
+        row.take(&wait, to, self.limits.reasons);
         row.handed_on += u64::from(is_handed_on);
         row.for_nothing += u64::from(is_for_nothing);
-        let is_together = ended.saturating_sub(row.last_ended) < MOMENT_NS;
+        let is_together = to.saturating_sub(row.last_ended) < MOMENT_NS;
         row.in_crowd += u64::from(is_together);
         row.bursts += u64::from(!is_together);
-        row.last_ended = ended;
+        row.last_ended = to;
         if look_ns > 0 {
             let (sum, count) = row.looked.unwrap_or_default();
             row.looked = Some((sum + ns.max(look_ns), count + (look_ns / ns).max(1)));

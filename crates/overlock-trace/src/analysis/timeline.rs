@@ -1,6 +1,6 @@
 //! What one thread did when: its recent past, and sums over all of it.
 
-use super::state::{Reason, Site, State, Times};
+use super::state::{Site, State, Times};
 use std::collections::VecDeque;
 
 #[derive(Clone, Copy, Debug)]
@@ -88,11 +88,19 @@ impl Timeline {
         }
     }
 
-    /// If the last time that the thread did not run was a sleep, it was for this reason.
-    pub(crate) fn slept(&mut self, reason: Reason) {
-        let last = self.past.iter_mut().rev().take(2).find(|one| one.state != State::Running);
-        if let Some(Segment { state: State::Asleep(of, _), .. }) = last {
-            *of = reason;
+    /// Returns since when the thread did not run last.
+    pub(crate) fn last_off(&self) -> Option<u64> {
+        let last = self.past.iter().rev().take(2).find(|one| one.state != State::Running);
+        last.map(|one| one.from)
+    }
+
+    /// What the thread has slept in since then is known now.
+    pub(crate) fn slept(&mut self, since: u64, so: State) {
+        let is_since = |one: &&mut Segment| lies_since(since, (one.from, one.to));
+        for one in self.past.iter_mut().rev().take_while(is_since) {
+            if let State::Asleep(..) = one.state {
+                one.state = so;
+            }
         }
     }
 
@@ -130,9 +138,16 @@ impl Timeline {
     }
 }
 
+/// Returns whether most of some time is not before `since`: the kernel's account of a thread's time
+/// may be coarse.
+pub(crate) fn lies_since(since: u64, (from, to): (u64, u64)) -> bool {
+    from >= since || to.saturating_sub(since) > since - from
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::Reason;
 
     fn seen(line: &Timeline, from: u64, to: u64) -> Vec<(u64, u64, State)> {
         let mut seen = Vec::new();
@@ -166,7 +181,7 @@ mod tests {
         let mut line = Timeline::new(0, Running, 8);
         line.turn(10, Preempted, false, None);
         line.turn(30, Running, false, None);
-        line.slept(Reason(1));
+        line.slept(line.last_off().unwrap(), asleep(1));
         line.sleeps(asleep(2));
         assert_eq!(seen(&line, 0, 30), [(0, 10, Running), (10, 30, Preempted)]);
         assert_eq!(line.state(), Running);
@@ -174,7 +189,7 @@ mod tests {
         line.sleeps(asleep(2));
         line.turn(50, Running, false, None);
         assert_eq!(seen(&line, 40, 50), [(40, 50, asleep(2))]);
-        line.slept(Reason(3));
+        line.slept(40, asleep(3));
         assert_eq!(seen(&line, 40, 50), [(40, 50, asleep(3))]);
     }
 

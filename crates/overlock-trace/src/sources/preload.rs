@@ -94,6 +94,8 @@ impl Preload {
 
     /// Hands on what is older than a time, as far as it is known.
     fn read(&mut self, tracer: &mut Tracer, until: u64) {
+        // A process may open another file by that number.
+        tracer.told.reasons.clear();
         for batch in self.memory.drain() {
             tracer.told.take(batch);
         }
@@ -223,6 +225,15 @@ impl Tracer {
                 for _ in 0..self.told.samples(thread, event.lock) {
                     self.event(at, thread, What::Sample { site, spins: true });
                 }
+            }
+            memory::SLEPT => {
+                let site = self.place(process, thread, &event, stack);
+                let call = (process, event.thread, event.other);
+                let known = self.told.reasons.get(&call).copied();
+                let reason =
+                    known.unwrap_or_else(|| self.kernel.call(call.0, call.1.into(), call.2));
+                self.told.reasons.insert(call, reason);
+                self.event(at, thread, What::Slept { since: Some(event.lock), reason, site });
             }
             memory::LEAVES => {
                 self.told.conditions.remove(&thread);

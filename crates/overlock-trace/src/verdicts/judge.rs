@@ -2,9 +2,11 @@
 
 use super::finding::Finding;
 use super::findings::Findings;
+use super::naming::path;
 use super::verdict::{Cure, Verdict, share};
 use crate::analysis::{State, Times, WaitStats};
 use crate::names::{Class, Kind};
+use std::collections::BTreeMap;
 
 /// Below this share of all threads' time, no cure can be noticed.
 pub const NOTICEABLE: f64 = 0.02;
@@ -40,12 +42,37 @@ impl Findings {
             }
         }
         let total = report.time.total();
+        // A thread that sleeps outside while others wait for it is a matter of what these wait for.
+        sums[Class::Outside as usize] -= self.waited_for_ns();
         let [lock_share, outside_share, work_share] = sums.map(|ns| share(ns, total));
         let samples: u64 = self.loops.iter().map(|one| one.samples).sum();
         let spin_share = if samples < ENOUGH_SAMPLES { 0.0 } else { self.cpu_share(samples) };
         let cure = Cure::NothingToDo;
         let verdict = Verdict { lock_share, outside_share, work_share, spin_share, holder, cure };
         Verdict { cure: self.cure(&verdict), ..verdict }
+    }
+
+    /// Returns for how long threads slept for what is outside while others waited for a lock that
+    /// they had.
+    fn waited_for_ns(&self) -> u64 {
+        let locks = self.rows.iter().filter(|one| one.class == Class::Lock);
+        let mut asleep: BTreeMap<(String, String), u64> = BTreeMap::new();
+        for (steps, ns) in locks.flat_map(|one| &one.chains) {
+            if let Some(last) = steps.last() {
+                *asleep.entry((last.what.clone(), last.place.clone())).or_default() += ns;
+            }
+        }
+        let outside = self.rows.iter().filter(|one| one.class == Class::Outside);
+        let part = outside.map(|one| {
+            let place = path(&one.place, &one.callers[..one.callers.len().min(1)]);
+            let waited = asleep.get_mut(&(one.what.clone(), place));
+            waited.map_or(0, |ns| {
+                let part = one.row.waited_ns.min(*ns);
+                *ns -= part;
+                part
+            })
+        });
+        part.sum()
     }
 
     /// Returns whether the program's own threads have had most of the processors' time.

@@ -13,7 +13,7 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-const LAYOUT: u32 = 2;
+const LAYOUT: u32 = 3;
 const CHUNKS: usize = 16384;
 const CHUNK_EVENTS: usize = 128;
 
@@ -32,7 +32,8 @@ pub(super) const WAKES: u8 = 4;
 pub(super) const LEAVES: u8 = 5;
 pub(super) const ACCOUNT: u8 = 6;
 pub(super) const YIELDS: u8 = 7;
-pub(super) const STACK: u8 = 8;
+pub(super) const SLEPT: u8 = 8;
+pub(super) const STACK: u8 = 9;
 
 /// One event: the meaning of its fields is in `preload/layout.h`.
 #[repr(C)]

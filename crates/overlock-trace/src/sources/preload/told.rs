@@ -1,7 +1,7 @@
 //! What a preloaded library has told, until its turn comes among the kernel's records.
 
 use super::memory::{self, Batch};
-use crate::analysis::Site;
+use crate::analysis::{Reason, Site};
 use crate::analysis::hash::HashMap;
 use crate::sources::account::Time;
 use std::collections::VecDeque;
@@ -23,6 +23,8 @@ pub(crate) struct Told {
     pub(super) accounts: Vec<Account>,
     /// Processor time in loops that yield, of each thread, for which no sample was made yet.
     yields: HashMap<u32, u64>,
+    /// What calls of processes were for, by their number and first argument, in this turn.
+    pub(super) reasons: HashMap<(u32, u32, u64), Reason>,
     /// No records tell of switches.
     pub(super) is_coarse: bool,
     /// The processor time for which a sample stands.
@@ -109,7 +111,8 @@ impl Told {
                 self.accounts.push(Account { at, waiter: thread, holder, time });
                 continue;
             }
-            let is_wait = [memory::WAITS, memory::YIELDS, memory::WAKES].contains(&event.what);
+            let has_place = [memory::WAITS, memory::YIELDS, memory::WAKES, memory::SLEPT];
+            let is_wait = has_place.contains(&event.what);
             let place = (thread, event.site);
             let stack = if is_wait { self.stacks.remove(&place) } else { None };
             self.events.push_back(Saying { at: event.at, process, thread, event, stack });
