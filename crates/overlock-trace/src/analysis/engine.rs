@@ -28,7 +28,7 @@ use super::event::{SHARED, TraceEvent, What};
 use super::hash::HashMap;
 use super::lock::Lock;
 use super::report::{self, Key, Report, WaitStats};
-use super::sleeps::Sleep;
+use super::sleeps::{Sleep, TimedOut};
 use super::spin::Spins;
 use super::state::{Site, State, Times};
 use super::timeline::Timeline;
@@ -69,6 +69,8 @@ pub(super) struct Thread {
     pub(super) last: VecDeque<(Site, u64)>,
     /// A look has found its present sleep, and stands for so long.
     pub(super) look_ns: u64,
+    /// Its last waits, if their time was over and it has waited on since.
+    pub(super) timed_out: Option<TimedOut>,
     /// Its last sleeps whose reason may yet be told.
     pub(super) untold: VecDeque<Sleep>,
     /// For how long snapshots have seen it in its present sleep.
@@ -79,7 +81,7 @@ pub(super) struct Thread {
 }
 
 /// A thread that has run for less than this since its last wait has done next to nothing.
-const NEXT_TO_NOTHING_NS: u64 = 50_000;
+pub(super) const NEXT_TO_NOTHING_NS: u64 = 50_000;
 /// How many words and places a thread remembers. In one section it may wait for some others.
 const REMEMBERED: usize = 4;
 
@@ -183,6 +185,7 @@ impl Analysis {
         let living: Vec<u32> = self.threads.keys().copied().collect();
         for id in living {
             self.commit(id);
+            self.gives_up(id);
             self.turn(at, id, State::Unknown, None);
             let Some(thread) = self.threads.get_mut(&id) else { continue };
             thread.got.clear();
@@ -316,6 +319,7 @@ impl Analysis {
         self.commit(id);
         self.turn(at, id, State::Unknown, None);
         self.stays_untold(id, 0);
+        self.gives_up(id);
         let Some(thread) = self.threads.get_mut(&id) else { return };
         thread.has_ended = true;
         self.time.add_all(&thread.line.sums);

@@ -44,11 +44,11 @@ impl Analysis {
                 continue;
             };
             let (from, site, is_woken) = (wait.from, wait.site, wait.is_woken);
-            let mut walk = Walk::new(self);
-            if !is_woken {
-                walk.word((process, address), (from, at.max(from)), (site, 0));
+            let span = (from, if is_woken { from } else { at.max(from) });
+            let parts = self.had((process, address), span, site);
+            if let Some(how) = release.filter(|_| !is_woken) {
+                self.was_for_it(*waiter, (holder, how.site));
             }
-            let parts = walk.parts;
             let wait = self.threads.get_mut(waiter).and_then(|thread| thread.wait.as_mut());
             let Some(wait) = wait.filter(|_| !is_woken) else { continue };
             wait.is_known_to(at, parts);
@@ -63,6 +63,13 @@ impl Analysis {
         if let Some(lock) = self.locks.get_mut(&word(process, address)) {
             lock.waiters = waiters;
         }
+    }
+
+    /// Returns what the holders of a word did between two points, for a thread that waits at a place.
+    pub(super) fn had(&self, word: (u32, u64), span: (u64, u64), site: Site) -> Vec<Part> {
+        let mut walk = Walk::new(self);
+        walk.word(word, span, (site, 0));
+        walk.parts
     }
 
     /// The memory of a lock has said whether it is free.

@@ -37,9 +37,9 @@ pub(crate) struct Lock {
 const LONGEST_PAST: usize = 4096;
 
 impl Lock {
-    /// A thread begins to wait.
-    pub(crate) fn joins(&mut self, thread: u32, at: u64) {
-        if self.waiters.is_empty() {
+    /// A thread begins to wait, or goes on to after a moment.
+    pub(crate) fn joins(&mut self, thread: u32, at: u64, goes_on: bool) {
+        if self.waiters.is_empty() && !goes_on {
             self.push(self.known_to, self.free_to().min(at), Had::Free);
             self.known_to = self.known_to.max(at);
             self.released = None;

@@ -1,6 +1,6 @@
 //! When threads sleep, and what for: their waits on words, and all other sleeps.
 
-use super::engine::{Analysis, Thread, word};
+use super::engine::{Analysis, NEXT_TO_NOTHING_NS, Thread, word};
 use super::event::SHARED;
 use super::report::Key;
 use super::state::{Reason, Site, State};
@@ -25,7 +25,72 @@ pub(super) struct Sleep {
     look_ns: u64,
 }
 
+/// Waits of a thread at one place that each ended by themselves. Who ends the last one had what it
+/// waited for in all of them, as where a thread asks for an interpreter's lock every 5 ms.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TimedOut {
+    lock: u64,
+    site: Site,
+    row: usize,
+    from: u64,
+    to: u64,
+    /// How long they were in all.
+    ns: u64,
+    /// For how long the thread had run when the last one ended.
+    ran: u64,
+}
+
+impl TimedOut {
+    /// Returns whether a thread that has run for so long waits on.
+    pub(super) fn goes_on(&self, place: (u64, Site), ran: u64) -> bool {
+        (self.lock, self.site) == place && ran.saturating_sub(self.ran) < NEXT_TO_NOTHING_NS
+    }
+}
+
 impl Analysis {
+    /// A wait has ended by itself.
+    fn times_out(&mut self, id: u32, (row, wait): (usize, &Wait), at: u64) {
+        let Some(thread) = self.threads.get_mut(&id) else { return };
+        let (ran, ns) = (thread.line.ran(at), at.saturating_sub(wait.from));
+        let (lock, site) = (wait.lock, wait.site);
+        let before = thread.timed_out.filter(|one| one.goes_on((lock, site), ran));
+        if before.is_none() {
+            self.gives_up(id);
+        }
+        let new = TimedOut { lock, site, row, from: wait.from, to: at, ns, ran };
+        let all = before.map_or(new, |one| TimedOut { to: at, ns: one.ns + ns, ran, ..one });
+        thread_of(self, id, |thread| thread.timed_out = Some(all));
+    }
+
+    /// Who had what a thread has waited for until its time was over is not known any more.
+    pub(super) fn gives_up(&mut self, id: u32) {
+        let thread = self.threads.get_mut(&id);
+        if let Some(one) = thread.and_then(|thread| thread.timed_out.take()) {
+            self.rows[one.row].holder.add(State::Unknown, one.ns);
+        }
+    }
+
+    /// A wait ends by a release, at a place of a thread: so the ones before it, whose time was over,
+    /// were for what this one was for.
+    pub(super) fn was_for_it(&mut self, waiter: u32, ender: (u32, Site)) {
+        let Some(thread) = self.threads.get_mut(&waiter) else { return };
+        let Some(wait) = &thread.wait else { return };
+        let (place, ran) = ((wait.lock, wait.site), thread.line.ran(wait.began));
+        let process = thread.process;
+        let Some(one) = thread.timed_out.take_if(|one| one.goes_on(place, ran)) else { return };
+        let all = (one.to - one.from).max(1);
+        let mut parts = self.had((process, one.lock), (one.from, one.to), one.site);
+        let scale = |ns: u64| u128::from(ns) * u128::from(one.ns) / u128::from(all);
+        parts.iter_mut().for_each(|(_, ns)| *ns = u64::try_from(scale(*ns)).unwrap_or(*ns));
+        let rest = one.ns - parts.iter().map(|(_, ns)| ns).sum::<u64>();
+        parts.first_mut().into_iter().for_each(|(_, ns)| *ns += rest);
+        let mut wait = Wait::new(one.lock, one.site, false, one.from);
+        wait.is_known_to(one.to, parts);
+        let row = &mut self.rows[one.row];
+        row.ended_by(ender, (0, one.ns));
+        row.take(&wait, one.to, self.limits.reasons);
+    }
+
     /// The state of a thread changes; another thread may have ended a sleep, at a place.
     pub(super) fn turn(&mut self, at: u64, id: u32, state: State, ender: Option<(u32, Site)>) {
         let Some(thread) = self.threads.get_mut(&id) else { return };
@@ -161,7 +226,10 @@ impl Analysis {
             let mut wait = Wait::new(lock, site, is_lock, at);
             wait.is_for_nothing = thread.has_done_nothing(site, at);
             thread.wait = Some(wait);
-            self.locks.entry(link).or_default().joins(id, at);
+            let ran = thread.line.ran(at);
+            let goes_on =
+                thread.timed_out.as_ref().is_some_and(|one| one.goes_on((lock, site), ran));
+            self.locks.entry(link).or_default().joins(id, at, goes_on);
         }
         // A source that does not know when threads sleep may have taken it to sleep already.
         if let Some(thread) = self.threads.get_mut(&id)
@@ -200,10 +268,14 @@ impl Analysis {
         let Some(thread) = self.threads.get_mut(&id) else { return };
         let Some((mut wait, at)) = thread.ended.take() else { return };
         let process = thread.process;
-        let rest = if wait.is_late { State::Late } else { State::Unknown };
-        wait.holder.add(rest, at.saturating_sub(wait.from));
         let lock = wait.lock & !SHARED;
         let index = self.row(Key { process, lock, site: wait.site, reason: None });
+        let rest = at.saturating_sub(wait.from);
+        match wait.is_late || wait.ender.is_some_and(|(by, _)| by != 0) {
+            true if wait.is_late => wait.holder.add(State::Late, rest),
+            true => wait.holder.add(State::Unknown, rest),
+            false => self.times_out(id, (index, &wait), at),
+        }
         let row = &mut self.rows[index];
         if let Some(ender) = wait.ender {
             wait.released_by(ender, at);
