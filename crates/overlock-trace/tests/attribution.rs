@@ -32,7 +32,7 @@ fn events(trace: &str) -> Vec<TraceEvent> {
                 b'_' => {
                     let since = word[4..].parse::<u64>().ok().map(|since| since * 1000);
                     let reason = Reason(number(2) - u32::from(b'0'));
-                    What::Slept { since, reason, site: site(3) }
+                    What::Slept { since, reason, site: site(3), by: 0 }
                 }
                 b'!' => What::Woken { by: number(2), site: site(3) },
                 b'?' => {

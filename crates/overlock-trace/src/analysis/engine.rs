@@ -283,7 +283,9 @@ impl Analysis {
                 thread.look_ns = every_ns;
                 thread.line.sleeps(State::Asleep(reason, site));
             }
-            What::Slept { since, reason, site } => self.slept_in(id, since, (reason, site)),
+            What::Slept { since, reason, site, by } => {
+                self.slept_in(id, since, (reason, site), (by > 0).then_some((by, Site(0))));
+            }
             What::Sample { site, spins } => {
                 thread.line.ran_at(at, site);
                 let process = thread.process;

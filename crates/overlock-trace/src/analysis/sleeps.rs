@@ -4,7 +4,7 @@ use super::engine::{Analysis, NEXT_TO_NOTHING_NS, Thread, word};
 use super::event::SHARED;
 use super::report::Key;
 use super::state::{Reason, Site, State};
-use super::timeline::lies_since;
+use super::timeline::{Mark, lies_since};
 use super::wait::Wait;
 
 /// Sleeps of several threads that end within this time of each other end at one moment.
@@ -20,7 +20,7 @@ pub(super) struct Sleep {
     site: Site,
     from: u64,
     to: u64,
-    ender: Option<(u32, Site)>,
+    ender: Option<Mark>,
     /// A look has found it, and stands for so long.
     look_ns: u64,
 }
@@ -120,17 +120,23 @@ impl Analysis {
         }
     }
 
-    /// What a thread has slept in since some time, or last, is known now.
-    pub(super) fn slept_in(&mut self, id: u32, since: Option<u64>, so: (Reason, Site)) {
+    /// What a thread has slept in since some time, or last, and who ended that, is known now.
+    pub(super) fn slept_in(
+        &mut self,
+        id: u32,
+        since: Option<u64>,
+        so: (Reason, Site),
+        by: Option<Mark>,
+    ) {
         let Some(thread) = self.threads.get_mut(&id) else { return };
         let Some(since) = since.or_else(|| thread.line.last_off()) else { return };
-        thread.line.slept(since, State::Asleep(so.0, so.1));
+        thread.line.slept(since, State::Asleep(so.0, so.1), by);
         let mut all: Option<Sleep> = None;
         while let Some(one) =
             thread.untold.pop_back_if(|one| lies_since(since, (one.from, one.to)))
         {
             let later = all.map_or(one, |all| Sleep { from: all.from - (one.to - one.from), ..all });
-            all = Some(Sleep { reason: so.0, site: so.1, look_ns: 0, ..later });
+            all = Some(Sleep { reason: so.0, site: so.1, look_ns: 0, ender: by.or(later.ender), ..later });
         }
         all.into_iter().for_each(|sleep| self.slept(id, sleep));
     }

@@ -94,12 +94,13 @@ impl Timeline {
         last.map(|one| one.from)
     }
 
-    /// What the thread has slept in since then is known now.
-    pub(crate) fn slept(&mut self, since: u64, so: State) {
+    /// What the thread has slept in since then is known now, and maybe who ended that.
+    pub(crate) fn slept(&mut self, since: u64, so: State, by: Option<Mark>) {
         let is_since = |one: &&mut Segment| lies_since(since, (one.from, one.to));
         for one in self.past.iter_mut().rev().take_while(is_since) {
             if let State::Asleep(..) = one.state {
                 one.state = so;
+                one.mark = by.unwrap_or(one.mark);
             }
         }
     }
@@ -181,7 +182,7 @@ mod tests {
         let mut line = Timeline::new(0, Running, 8);
         line.turn(10, Preempted, false, None);
         line.turn(30, Running, false, None);
-        line.slept(line.last_off().unwrap(), asleep(1));
+        line.slept(line.last_off().unwrap(), asleep(1), None);
         line.sleeps(asleep(2));
         assert_eq!(seen(&line, 0, 30), [(0, 10, Running), (10, 30, Preempted)]);
         assert_eq!(line.state(), Running);
@@ -189,7 +190,7 @@ mod tests {
         line.sleeps(asleep(2));
         line.turn(50, Running, false, None);
         assert_eq!(seen(&line, 40, 50), [(40, 50, asleep(2))]);
-        line.slept(40, asleep(3));
+        line.slept(40, asleep(3), None);
         assert_eq!(seen(&line, 40, 50), [(40, 50, asleep(3))]);
     }
 

@@ -233,7 +233,8 @@ impl Tracer {
                 let reason =
                     known.unwrap_or_else(|| self.kernel.call(call.0, call.1.into(), call.2));
                 self.told.reasons.insert(call, reason);
-                self.event(at, thread, What::Slept { since: Some(event.lock), reason, site });
+                let by = self.told.blockers.remove(&thread).unwrap_or(0);
+                self.event(at, thread, What::Slept { since: Some(event.lock), reason, site, by });
             }
             memory::LEAVES => {
                 self.told.conditions.remove(&thread);

@@ -409,7 +409,7 @@ impl Tracer {
             // Its own event counts faults that had to wait.
             Point::Tasks => {
                 let reason = self.kernel.reason(Kind::Fault, "page fault, a disk");
-                self.event(at, thread, What::Slept { since: None, reason, site: Site(0) });
+                self.event(at, thread, What::Slept { since: None, reason, site: Site(0), by: 0 });
             }
         }
     }

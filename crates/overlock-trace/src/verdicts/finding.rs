@@ -132,8 +132,13 @@ pub(super) fn rows(report: &Report, names: &mut Names<'_>) -> Vec<Finding> {
     for row in &report.rows {
         let named = names.of_row(&row.key);
         let mut chains: BTreeMap<Vec<Step>, u64> = BTreeMap::new();
-        // Who waits for the same lock of a file stands in line before this one, without it.
-        let is_in_line = |step: &Step| named.kind == Kind::FileLock && step.what == named.what;
+        // Who waits for the same lock of a file, or at the same place of another process, stands in
+        // line before this one, without it.
+        let own = path(&named.place, &named.callers[..named.callers.len().min(1)]);
+        let is_in_line = |step: &Step| match step.state {
+            State::Waiting(..) => !step.is_circle && step.place == own,
+            _ => named.kind == Kind::FileLock && step.what == named.what,
+        };
         for (chain, ns) in &row.chains {
             let mut steps = names.steps(chain);
             steps.retain(|step| !is_in_line(step));

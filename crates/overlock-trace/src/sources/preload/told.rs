@@ -23,6 +23,8 @@ pub(crate) struct Told {
     pub(super) accounts: Vec<Account>,
     /// Processor time in loops that yield, of each thread, for which no sample was made yet.
     yields: HashMap<u32, u64>,
+    /// Which thread had the lock of a file when a look last found a thread waiting for it.
+    pub(super) blockers: HashMap<u32, u32>,
     /// What calls of processes were for, by their number and first argument, in this turn.
     pub(super) reasons: HashMap<(u32, u32, u64), Reason>,
     /// No records tell of switches.
@@ -80,6 +82,7 @@ impl Told {
         self.conditions.remove(&thread);
         self.holders.remove(&thread);
         self.yields.remove(&thread);
+        self.blockers.remove(&thread);
     }
 
     /// Returns how many samples there would be of a time in a loop that yields.

@@ -4,6 +4,7 @@
 //! A few looks tell what for and where. Each stands for the sleeps since the one before it.
 
 use crate::analysis::What;
+use crate::names::Kind;
 use crate::sources::calls;
 use crate::sources::platform;
 use crate::sources::tracer::{Found, Tracer};
@@ -24,7 +25,7 @@ pub(super) struct Unseen {
 impl Unseen {
     /// Looks at all threads if it is time to; returns those that sleep, and what for.
     pub(super) fn look(&mut self, tracer: &mut Tracer) -> Vec<Found> {
-        let (start, mut found) = (platform::now_ns(), Vec::new());
+        let (start, mut found, mut in_line) = (platform::now_ns(), Vec::new(), Vec::new());
         if start < self.next {
             return found;
         }
@@ -43,7 +44,18 @@ impl Unseen {
                     tracer.expects(site, 0, call.arguments[2]);
                 }
                 let reason = call.reason(tracer, process);
+                if tracer.kernel.why(reason).0 == Kind::FileLock {
+                    in_line.push((process, thread));
+                }
                 found.push((at, thread, What::Sleeps(reason, site, every)));
+            }
+        }
+        if !in_line.is_empty() {
+            let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+            for (process, thread) in in_line {
+                if let Some(holder) = blocker(&locks, process) {
+                    tracer.blocks(holder, thread);
+                }
             }
         }
         let took = platform::now_ns() - start;
@@ -53,6 +65,38 @@ impl Unseen {
         self.next = start + uneven(EVERY_NS.max(usual * SHARE), start);
         found
     }
+}
+
+impl Tracer {
+    /// A process has the lock of a file for which a thread waits. If it has one thread, it is that.
+    fn blocks(&mut self, holder: u32, thread: u32) {
+        let mut threads = self.threads.iter().filter(|(_, process)| **process == holder);
+        if threads.by_ref().take(2).count() < 2 {
+            self.told.blockers.insert(thread, holder);
+            let name = || std::fs::read_to_string(format!("/proc/{holder}/comm"));
+            if !self.comms.contains_key(&holder)
+                && let Ok(name) = name()
+            {
+                self.comms.insert(holder, name.trim_end().to_owned());
+            }
+        }
+    }
+}
+
+/// Returns which process has the lock of a file for which another one waits, by the kernel's list
+/// of them (proc_locks(5)): those who wait stand below it.
+fn blocker(locks: &str, waiter: u32) -> Option<u32> {
+    let mut holder = None;
+    for line in locks.lines() {
+        let is_waiter = line.contains(" -> ");
+        let process = line.split_whitespace().nth(if is_waiter { 5 } else { 4 })?.parse().ok();
+        match is_waiter {
+            true if process == Some(waiter) => return holder.filter(|of| *of != 0),
+            true => {}
+            false => holder = process,
+        }
+    }
+    None
 }
 
 /// Returns a time between a half of this one and three halves, which no program keeps step with: a
@@ -67,6 +111,18 @@ fn uneven(ns: u64, seed: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_waits_for_the_lock_of_a_file_stands_below_its_holder() {
+        let locks = "1: POSIX  ADVISORY  READ 700 00:1b:9 0 EOF\n\
+                     2: FLOCK  ADVISORY  WRITE 701 00:1b:12 0 EOF\n\
+                     2: -> FLOCK  ADVISORY  WRITE 702 00:1b:12 0 EOF\n\
+                     2:  -> FLOCK  ADVISORY  WRITE 703 00:1b:12 0 EOF\n\
+                     3: OFDLCK ADVISORY  WRITE -1 00:1b:13 0 EOF\n\
+                     3: -> POSIX  ADVISORY  WRITE 704 00:1b:13 0 EOF\n";
+        let found = [700, 702, 703, 704].map(|waiter| blocker(locks, waiter));
+        assert_eq!(found, [None, Some(701), Some(701), None]);
+    }
 
     #[test]
     fn looks_keep_step_with_no_program() {
