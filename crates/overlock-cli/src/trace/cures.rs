@@ -12,7 +12,7 @@ pub(super) fn chain(one: &Finding) -> Option<String> {
     if first.thread.is_empty() && matches!(first.state, State::Unknown | State::Late) {
         return None;
     }
-    let is_it = |by: &str, ns: u64| by == first.thread && ns * 3 > waited * 2;
+    let is_it = |by: &str, ns: u64| first.threads == 1 && by == first.thread && ns * 3 > waited * 2;
     let ender = one.ender().and_then(|(who, ns)| Some((who.rsplit_once(", ")?, ns)));
     let ender = ender.filter(|((_, by), ns)| is_it(by, *ns));
     let ender = ender.and_then(|((place, _), _)| place.split(" <- ").next());
@@ -22,7 +22,10 @@ pub(super) fn chain(one: &Finding) -> Option<String> {
         let Some((step, _)) = did.first() else { break };
         let who = match (number, ender, &*step.thread) {
             (0, Some(place), thread) => format!("{thread}, at {place}"),
-            (_, _, "") => "one of several threads".to_owned(),
+            (_, _, "") => "a thread that is not known".to_owned(),
+            (_, _, thread) if step.threads > 1 => {
+                format!("one of {} threads, {thread} most", step.threads)
+            }
             (_, _, thread) => thread.to_owned(),
         };
         let did = did.iter().map(|(step, ns)| match is_last {
@@ -64,7 +67,7 @@ pub(super) fn told(name: &str, words: &[(&str, &str)]) -> String {
 /// Says how to cure that a thread has no processor that others wait for, if these would get one.
 pub(super) fn inversion(one: &Finding) -> Option<String> {
     let (last, _) = one.followed().pop()?.into_iter().next()?;
-    let thread = if last.thread.is_empty() { "A thread" } else { &last.thread };
+    let thread = if last.threads == 1 { &last.thread } else { "A thread" };
     (last.state == State::Preempted && !last.what.is_empty())
         .then(|| told("inversion", &[("thread", thread), ("rank", &last.what)]))
 }

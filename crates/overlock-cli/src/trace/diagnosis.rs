@@ -11,14 +11,15 @@ pub(super) fn diagnosis(found: &Findings) -> String {
     // What a crowd waits for is known, if not whether it was there.
     let crowd = found.crowd().filter(|_| found.verdict.cure == Cure::LookCloser);
     use Cure::{
-        DontSleepInside, GiveProcessors, LeaveRuntime, ShortenSection, UnlockFirst, WakeSooner,
+        DontSleepInside, GiveProcessors, LeaveRuntime, LetWritersPass, ShortenSection, UnlockFirst,
+        WakeSooner,
     };
     let class = match found.verdict.cure {
-        Cure::FindWork => Some(Class::Work),
+        Cure::FindWork if !is_hidden(found) => Some(Class::Work),
         Cure::Unblock => Some(Class::Outside),
         GiveProcessors if found.verdict.lock_share < NOTICED => None,
         ShortenSection | DontSleepInside | WakeSooner => Some(Class::Lock),
-        GiveProcessors | UnlockFirst | LeaveRuntime => Some(Class::Lock),
+        GiveProcessors | UnlockFirst | LeaveRuntime | LetWritersPass => Some(Class::Lock),
         _ => None,
     };
     let worst = class.and_then(|class| worst_of(found, class).finding);
@@ -47,6 +48,11 @@ fn cost(found: &Findings) -> String {
             let is_hidden = found.facts.hides.is_some();
             let what = if is_hidden { "Threads" } else { "Not a lock problem: threads" };
             return say("busy", &lock, String::new(), what);
+        }
+        Cure::FindWork if is_hidden(found) => {
+            let work = worst_of(found, Class::Work);
+            let runtime = found.facts.hides.unwrap_or_default();
+            return say("hidden", &work, percent(verdict.work_share), runtime);
         }
         Cure::FindWork => {
             let work = worst_of(found, Class::Work);
@@ -94,6 +100,12 @@ fn cost(found: &Findings) -> String {
     say("locks", &lock, held(state), &during(found, state))
 }
 
+/// Returns whether most threads are those of a runtime and have nothing to run, while what its own
+/// threads wait for is not seen.
+fn is_hidden(found: &Findings) -> bool {
+    found.facts.hides.is_some() && worst_of(found, Class::Work).place.starts_with("runtime.")
+}
+
 /// Says where a crowd is woken, and how often that does little.
 fn crowd(found: &Findings) -> String {
     let crowd = worst(found, found.crowd().cloned());
@@ -122,12 +134,26 @@ fn during(found: &Findings, state: State) -> String {
 }
 
 pub(super) fn advice(found: &Findings) -> String {
+    let said = advised(found);
+    let of_java = |class| worst_of(found, class).place.contains("libjvm");
+    let is_java = match found.verdict.cure {
+        Cure::FindWork => of_java(Class::Work),
+        Cure::ShortenSection | Cure::DontSleepInside => of_java(Class::Lock),
+        _ => false,
+    };
+    let more = if is_java && !said.contains("jstack") { told("java", &[]) } else { String::new() };
+    [said, more].join(" ").trim_end().to_owned()
+}
+
+fn advised(found: &Findings) -> String {
     let lock = worst_of(found, Class::Lock);
     let place = ("place", lock.place.as_str());
     match found.verdict.cure {
         Cure::NothingToDo if found.facts.hides.is_none() => told("nothing-to-do", &[]),
         Cure::NothingToDo | Cure::FindWork => idle(found),
-        Cure::ShortenSection => told("shorten", &[place, ("taken", &taken(found))]),
+        Cure::ShortenSection => {
+            told("shorten", &[place, ("taken", &taken(found))]) + &taken_again(&lock)
+        }
         Cure::GiveProcessors => processors(found, &lock.place),
         Cure::RaiseQuota => {
             let quota = found.facts.quota.map(|cpus| format!(" ({} CPUs)", units::three(cpus)));
@@ -137,7 +163,7 @@ pub(super) fn advice(found: &Findings) -> String {
         Cure::DontSleepInside => {
             let is_count = lock.is(Kind::Semaphore);
             let more = if is_count { ", or let more threads in at once" } else { "" };
-            told("sleep", &[place, ("more", more)])
+            told("sleep", &[place, ("more", more)]) + &taken_again(&lock)
         }
         Cure::LetWritersPass => told("writers", &[place]),
         Cure::WakeSooner => told("late", &[place, ("compare", try_compare(found))]),
@@ -176,8 +202,20 @@ fn taken(found: &Findings) -> String {
     }
 }
 
+/// Says that one thread takes a lock again and again past those that it has woken, if that is so.
+fn taken_again(lock: &Worst) -> String {
+    let Some(one) = &lock.finding else { return String::new() };
+    let again = one.taken_again_by().map(|thread| {
+        let times = units::count(one.row.lost as f64);
+        told("again", &[("thread", thread), ("times", &times)])
+    });
+    again.map(|said| format!(" {said}")).unwrap_or_default()
+}
+
 fn runtime(lock: &Worst) -> String {
+    let sleeps = |one: &Finding| matches!(one.row.holder.largest(), State::Asleep(..));
     let name = match lock.finding.as_ref().map(|one| one.kind) {
+        Some(Kind::Gil) if lock.finding.as_ref().is_some_and(sleeps) => "gil-asleep",
         Some(Kind::Gil) => "gil",
         Some(Kind::Gvl) => "gvl",
         Some(Kind::Monitor) => "monitor",

@@ -59,7 +59,7 @@ fn row(one: &Finding, total: u64) -> Value {
         .into_iter()
         .map(|did| {
             let did = did.iter().map(|(one, ns)| {
-                json!({"thread": one.thread, "state": one.state.name(), "what": one.what,
+                json!({"thread": one.thread, "threads": one.threads, "state": one.state.name(), "what": one.what,
                        "where": one.place, "ns": ns})
             });
             did.collect()

@@ -64,6 +64,7 @@ fn found(events: &[(u64, u32, What)]) -> Findings {
 fn chains(all: u64, slept: u64) -> BTreeMap<Vec<Step>, u64> {
     let step = |state, what: &str, place: &str| Step {
         thread: "writer (1)".into(),
+        threads: 1,
         state,
         is_circle: false,
         what: what.into(),
@@ -263,6 +264,55 @@ fn holders_are_named_and_blamed_for_what_they_did() {
     assert!(own.contains("use no more than that; try: overlock compare"), "{own}");
     found.rows[0].is_libcs = false;
     assert!(advice(&found).contains("overlock::ThreadMutex"), "no other can be preloaded");
+}
+
+/// What a thread sleeps for outside while others wait for its lock is the lock's matter.
+#[test]
+fn a_sleep_outside_under_a_lock_counts_for_the_lock() {
+    let asleep = (10, A, Out(State::Asleep(Reason(1), Site(0))));
+    let wait = waits_until(80);
+    let ends = [(100, A, Exit), (100, B, Exit)];
+    let events = [&BORN[..], &[asleep], &wait[..2], &[(79, A, In)], &wait[2..], &ends].concat();
+    let events: Vec<_> = events.into_iter().map(|(ms, id, what)| (ms * 1000, id, what)).collect();
+    let mut found = found(&events);
+    let outside = found.rows.iter_mut().find(|one| one.class == Class::Outside).unwrap();
+    (outside.place, outside.callers) = ("sync (log.c:4)".into(), Vec::new());
+    outside.row.waited_ns *= 2;
+    let Findings { report, rows, loops, facts, .. } = found.clone();
+    let judged = Findings::judged(report, rows, loops, facts).verdict;
+    assert_eq!(judged.cure, Cure::DontSleepInside, "{judged:?}");
+    found.rows.iter_mut().for_each(|one| one.chains.clear());
+    let Findings { report, rows, loops, facts, .. } = found;
+    assert_eq!(Findings::judged(report, rows, loops, facts).verdict.cure, Cure::Unblock);
+}
+
+/// Beside what holders do: that one of them never lets others in, and what a runtime allows.
+#[test]
+fn advice_is_for_who_takes_a_lock_and_for_the_runtime_that_has_it() {
+    let mut found = found(&[&BORN[..], &waits_until(80), &[(99, A, Exit), (99, B, Exit)]].concat());
+    found.verdict.cure = Cure::ShortenSection;
+    let again = "writer (1) takes it again before those that it has woken, 3.00 times";
+    assert!(!advice(&found).contains(again));
+    found.rows[0].row.lost = 3;
+    assert!(advice(&found).contains(again), "{}", advice(&found));
+    found.rows[0].enders.insert("fetch (db.c:2), other (3)".into(), 1 << 40);
+    assert!(!advice(&found).contains("writer (1) takes it"), "{}", advice(&found));
+    found.rows[0].enders.insert("fetch (db.c:2), third (4)".into(), 1 << 40);
+    assert!(!advice(&found).contains("takes it again"), "{}", advice(&found));
+    found.rows[0].place = "JVM_Sleep (libjvm.so)".into();
+    assert!(advice(&found).ends_with("jstack PID names the Java functions."));
+    found.verdict.cure = Cure::LeaveRuntime;
+    found.rows[0].kind = Kind::Gil;
+    assert!(advice(&found).contains("no lock can be exchanged"), "{}", advice(&found));
+    found.rows[0].row.holder.add(State::asleep(), 1 << 40);
+    assert!(advice(&found).contains("Py_BEGIN_ALLOW_THREADS"), "{}", advice(&found));
+    found.rows[0].class = Class::Work;
+    found.verdict.cure = Cure::FindWork;
+    found.rows[0].place = "runtime.notesleep (lock_futex.go:47)".into();
+    assert!(diagnosis(&found).contains("They wait for writer (1)"), "{}", diagnosis(&found));
+    found.facts.hides = Some("Go");
+    assert!(diagnosis(&found).starts_with("Go's threads have nothing to run"));
+    assert!(!diagnosis(&found).contains("They wait"), "{}", diagnosis(&found));
 }
 
 /// A lock of the kernel is cured by what the call locks: a file, or the memory of the process.

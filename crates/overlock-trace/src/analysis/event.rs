@@ -81,7 +81,12 @@ pub enum What {
     Sleeps(Reason, Site, u64),
     /// It has slept since some time, or did so last, for this reason and at this place, as is known
     /// only now, and for that thread, or for 0. What was split by that already stays as it is.
-    Slept { since: Option<u64>, reason: Reason, site: Site, by: u32 },
+    Slept {
+        since: Option<u64>,
+        reason: Reason,
+        site: Site,
+        by: u32,
+    },
     /// It was seen at a place by a sample of a processor's clock.
     Sample {
         site: Site,

@@ -132,11 +132,17 @@ impl Analysis {
         let Some(since) = since.or_else(|| thread.line.last_off()) else { return };
         thread.line.slept(since, State::Asleep(so.0, so.1), by);
         let mut all: Option<Sleep> = None;
-        while let Some(one) =
-            thread.untold.pop_back_if(|one| lies_since(since, (one.from, one.to)))
+        while let Some(one) = thread.untold.pop_back_if(|one| lies_since(since, (one.from, one.to)))
         {
-            let later = all.map_or(one, |all| Sleep { from: all.from - (one.to - one.from), ..all });
-            all = Some(Sleep { reason: so.0, site: so.1, look_ns: 0, ender: by.or(later.ender), ..later });
+            let later =
+                all.map_or(one, |all| Sleep { from: all.from - (one.to - one.from), ..all });
+            all = Some(Sleep {
+                reason: so.0,
+                site: so.1,
+                look_ns: 0,
+                ender: by.or(later.ender),
+                ..later
+            });
         }
         all.into_iter().for_each(|sleep| self.slept(id, sleep));
     }

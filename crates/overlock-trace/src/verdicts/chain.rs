@@ -43,10 +43,13 @@ impl Finding {
                 left.retain(|(steps, _)| steps.first().map(deed) == Some(did));
             }
             let threads = sums(&left, |step| step.thread.as_str());
-            let thread = threads.first().filter(|(_, ns)| is_enough(*ns)).map_or("", |one| one.0);
-            if one.is_none() && thread.is_empty() {
+            let (thread, longest) = threads.first().copied().unwrap_or_default();
+            let is_one = is_enough(longest) && !thread.is_empty();
+            if one.is_none() && !is_one {
                 return told;
             }
+            let count = threads.iter().filter(|(name, _)| !name.is_empty()).count();
+            let threads = if is_one { 1 } else { count };
             if one.is_none() {
                 left.retain(|(steps, _)| steps.first().is_some_and(|step| step.thread == thread));
             }
@@ -56,13 +59,26 @@ impl Finding {
                 let place = places.iter().find(|((is_it, at), _)| *is_it && !at.is_empty());
                 let (place, what) = (place.map_or("", |one| one.0.1).to_owned(), did.2.to_owned());
                 let (state, is_circle) = (did.0, did.1);
-                (Step { thread: thread.to_owned(), state, is_circle, what, place }, ns)
+                (Step { thread: thread.to_owned(), threads, state, is_circle, what, place }, ns)
             });
             told.push(did.collect());
             let Some((_, ns)) = one else { return told };
             whole = ns;
             left = left.iter().map(|(steps, ns)| (&steps[1..], *ns)).collect();
         }
+    }
+
+    /// Returns the thread that took the lock again each time before those that it had woken, if it
+    /// is one.
+    #[must_use]
+    pub fn taken_again_by(&self) -> Option<&str> {
+        let mut by_thread: BTreeMap<&str, u64> = BTreeMap::new();
+        for (by, ns) in &self.enders {
+            *by_thread.entry(by.rsplit(", ").next().unwrap_or(by)).or_default() += ns;
+        }
+        let all: u64 = by_thread.values().sum();
+        let (thread, ns) = by_thread.into_iter().max_by_key(|(_, ns)| *ns)?;
+        (self.row.lost >= self.row.waits && ns * 5 > all * 4).then_some(thread)
     }
 
     /// Returns for how long threads waited for each other.

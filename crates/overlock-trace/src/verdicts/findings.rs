@@ -8,7 +8,7 @@ use crate::names::Class;
 use crate::sources::tracer::Tracer;
 
 /// A stack at which threads slept.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Stack {
     pub functions: Vec<String>,
     pub kind: &'static str,
@@ -20,7 +20,7 @@ pub struct Stack {
     pub ender: Option<String>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Findings {
     pub report: Report,
     /// What that means.

@@ -23,8 +23,10 @@ pub(crate) struct Named {
 /// A thread of a chain, and what it did, in words.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Step {
-    /// The thread; empty if it is not known, or if there were several.
+    /// The thread, or that of several that did it for longest; empty if it is not known.
     pub thread: String,
+    /// How many threads did it; 0 if that is not known.
+    pub threads: usize,
     pub state: State,
     /// Whether it waited for one of the threads before it.
     pub is_circle: bool,
@@ -178,8 +180,9 @@ impl<'a> Names<'a> {
             let named = named.filter(|named| named.place != "?");
             let place = named.map(|one| path(&one.place, &one.callers[..one.callers.len().min(1)]));
             let thread = if link.thread == 0 { String::new() } else { self.thread(link.thread) };
+            let threads = usize::from(link.thread != 0);
             let (state, place) = (link.state.plain(), place.unwrap_or_default());
-            steps.push(Step { thread, state, is_circle, what, place });
+            steps.push(Step { thread, threads, state, is_circle, what, place });
             if is_timer && link.state.sleeps() {
                 break;
             }

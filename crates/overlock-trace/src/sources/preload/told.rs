@@ -1,8 +1,8 @@
 //! What a preloaded library has told, until its turn comes among the kernel's records.
 
 use super::memory::{self, Batch};
-use crate::analysis::{Reason, Site};
 use crate::analysis::hash::HashMap;
+use crate::analysis::{Reason, Site};
 use crate::sources::account::Time;
 use std::collections::VecDeque;
 
