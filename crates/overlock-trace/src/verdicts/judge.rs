@@ -210,10 +210,12 @@ impl Findings {
         }
     }
 
-    /// Returns whether only looks tell of a place: they do not see who ends its waits.
+    /// Returns whether it is not seen who ends the waits at a place: looks do not tell, and neither
+    /// do threads of the calls that they sleep in.
     #[must_use]
     pub fn sees_no_wakers(&self, one: &Finding) -> bool {
-        self.facts.is_by_looks || one.row.looked.is_some()
+        let is_untold = one.row.key.reason.is_some() && one.row.enders.is_empty();
+        self.facts.is_by_looks || one.row.looked.is_some() || is_untold
     }
 
     /// Returns whether a place may be a lock's or one of work, because it is not seen who ends its
