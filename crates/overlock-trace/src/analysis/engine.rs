@@ -28,11 +28,10 @@ use super::event::{SHARED, TraceEvent, What};
 use super::hash::HashMap;
 use super::lock::Lock;
 use super::report::{self, Key, Report, WaitStats};
-use super::sleeps::{Sleep, TimedOut};
 use super::spin::Spins;
 use super::state::{Site, State, Times};
 use super::timeline::Timeline;
-use super::wait::Wait;
+use super::wait::{NEXT_TO_NOTHING_NS, Sleep, TimedOut, Wait};
 use std::collections::VecDeque;
 
 /// How much is kept, and what a sample stands for.
@@ -80,8 +79,6 @@ pub(super) struct Thread {
     pub(super) has_ended: bool,
 }
 
-/// A thread that has run for less than this since its last wait has done next to nothing.
-pub(super) const NEXT_TO_NOTHING_NS: u64 = 50_000;
 /// How many words and places a thread remembers. In one section it may wait for some others.
 const REMEMBERED: usize = 4;
 

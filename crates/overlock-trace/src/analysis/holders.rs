@@ -65,7 +65,7 @@ impl Analysis {
         }
     }
 
-    /// Returns what the holders of a word did between two points, for a thread that waits at a place.
+    /// Returns what the holders of a word did between two points, for a waiter at a place.
     pub(super) fn had(&self, word: (u32, u64), span: (u64, u64), site: Site) -> Vec<Part> {
         let mut walk = Walk::new(self);
         walk.word(word, span, (site, 0));

@@ -1,51 +1,17 @@
 //! When threads sleep, and what for: their waits on words, and all other sleeps.
 
-use super::engine::{Analysis, NEXT_TO_NOTHING_NS, Thread, word};
+use super::engine::{Analysis, Thread, word};
 use super::event::SHARED;
 use super::report::Key;
 use super::state::{Reason, Site, State};
 use super::timeline::{Mark, lies_since};
-use super::wait::Wait;
+use super::wait::{Sleep, TimedOut, Wait};
 
 /// Sleeps of several threads that end within this time of each other end at one moment.
 const MOMENT_NS: u64 = 50_000;
 
 /// How many sleeps of a thread may wait for their reason: those of one call.
 const MOST_UNTOLD: usize = 16;
-
-/// A sleep in no wait on a word, and who ended it, and where.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Sleep {
-    reason: Reason,
-    site: Site,
-    from: u64,
-    to: u64,
-    ender: Option<Mark>,
-    /// A look has found it, and stands for so long.
-    look_ns: u64,
-}
-
-/// Waits of a thread at one place that each ended by themselves. Who ends the last one had what it
-/// waited for in all of them, as where a thread asks for an interpreter's lock every 5 ms.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct TimedOut {
-    lock: u64,
-    site: Site,
-    row: usize,
-    from: u64,
-    to: u64,
-    /// How long they were in all.
-    ns: u64,
-    /// For how long the thread had run when the last one ended.
-    ran: u64,
-}
-
-impl TimedOut {
-    /// Returns whether a thread that has run for so long waits on.
-    pub(super) fn goes_on(&self, place: (u64, Site), ran: u64) -> bool {
-        (self.lock, self.site) == place && ran.saturating_sub(self.ran) < NEXT_TO_NOTHING_NS
-    }
-}
 
 impl Analysis {
     /// A wait has ended by itself.
@@ -70,8 +36,8 @@ impl Analysis {
         }
     }
 
-    /// A wait ends by a release, at a place of a thread: so the ones before it, whose time was over,
-    /// were for what this one was for.
+    /// A wait ends by a release, at a place of a thread: so the waits before it, whose time was
+    /// over, were for the same.
     pub(super) fn was_for_it(&mut self, waiter: u32, ender: (u32, Site)) {
         let Some(thread) = self.threads.get_mut(&waiter) else { return };
         let Some(wait) = &thread.wait else { return };

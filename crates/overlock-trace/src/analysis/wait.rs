@@ -2,9 +2,12 @@
 
 use super::chain::{Part, first};
 use super::report::WaitStats;
-use super::state::{Site, Times};
+use super::state::{Reason, Site, Times};
+use super::timeline::Mark;
 use std::collections::BTreeMap;
 
+/// A thread that has run for less than this since its last wait has done next to nothing.
+pub(super) const NEXT_TO_NOTHING_NS: u64 = 50_000;
 /// How many readers a wait remembers, to know them again.
 const READERS: usize = 4;
 
@@ -117,5 +120,39 @@ impl Wait {
             }
             return;
         }
+    }
+}
+
+/// A sleep in no wait on a word, and who ended it, and where.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sleep {
+    pub(super) reason: Reason,
+    pub(super) site: Site,
+    pub(super) from: u64,
+    pub(super) to: u64,
+    pub(super) ender: Option<Mark>,
+    /// A look has found it, and stands for so long.
+    pub(super) look_ns: u64,
+}
+
+/// Waits of a thread at one place that each ended by themselves. Who ends the last one had what it
+/// waited for in all of them, as where a thread asks for an interpreter's lock every 5 ms.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TimedOut {
+    pub(super) lock: u64,
+    pub(super) site: Site,
+    pub(super) row: usize,
+    pub(super) from: u64,
+    pub(super) to: u64,
+    /// How long they were in all.
+    pub(super) ns: u64,
+    /// For how long the thread had run when the last one ended.
+    pub(super) ran: u64,
+}
+
+impl TimedOut {
+    /// Returns whether a thread that has run for so long waits on.
+    pub(super) fn goes_on(&self, place: (u64, Site), ran: u64) -> bool {
+        (self.lock, self.site) == place && ran.saturating_sub(self.ran) < NEXT_TO_NOTHING_NS
     }
 }

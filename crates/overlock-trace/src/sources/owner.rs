@@ -36,6 +36,15 @@ pub(crate) fn holder(threads: &HashMap<u32, u32>, waiter: u32, lock: u64) -> (Ho
     (holder, owner)
 }
 
+/// Returns how many readers have the GNU C library's read-write lock for whose word a thread of a
+/// process waits: its first word counts them, and writers wait for the third or the fourth.
+pub(crate) fn readers(process: u32, word: u64) -> Option<u32> {
+    let mut bytes = [0; 4];
+    let lock = (word & !SHARED & !7).checked_sub(8)?;
+    let read = platform::read_memory(process, lock, &mut bytes);
+    (read == bytes.len()).then(|| u32::from_ne_bytes(bytes) >> 3)
+}
+
 /// Where a stream of the C library has its number of a file and the address of its lock, in bytes,
 /// and the upper half of its first word.
 const FILE: usize = 0x70;

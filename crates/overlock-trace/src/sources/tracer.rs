@@ -67,6 +67,10 @@ pub(crate) struct Tracer {
     pub(crate) streams: HashMap<(u32, u64), Option<Kind>>,
     /// Locks whose memory says that a thread has them that is not there any more.
     pub(crate) orphans: HashSet<(u32, u64)>,
+    /// How many readers had each lock at the last look, if writers wait there, and the locks of
+    /// which readers have come while writers waited.
+    readers: HashMap<(u32, u64), u32>,
+    pub(crate) passed: HashSet<(u32, u64)>,
     /// The values that words had where threads were seen to wait for them.
     pub(crate) words: HashMap<(Site, u64), Word>,
     asked: u64,
@@ -207,9 +211,15 @@ impl Tracer {
         let threads = self.threads.iter().map(|(one, of)| (*one, *of, lacks(*one)));
         self.urgency.ask(threads);
         let before = self.last.saturating_sub(ASK_EVERY_NS);
-        let waits = self.analysis.waiting_since(before);
-        let waits = waits.filter(|(thread, ..)| self.mutexes.contains(thread));
-        let waits: Vec<_> = waits.take(MOST_ASKED).collect();
+        let mut waits: Vec<_> = self.analysis.waiting_since(before).take(MOST_ASKED).collect();
+        for (_, process, lock) in waits.iter().filter(|_| !self.is_looking) {
+            let (word, now) = ((*process, lock & !SHARED), owner::readers(*process, *lock));
+            let before = self.readers.insert(word, now.unwrap_or(0));
+            if before.is_some() && now > before {
+                self.passed.insert(word);
+            }
+        }
+        waits.retain(|(thread, ..)| self.mutexes.contains(thread));
         let owners: Vec<(u32, u64)> = waits
             .into_iter()
             .filter_map(|(thread, _, lock)| match self.holder(thread, lock) {
@@ -349,6 +359,7 @@ impl Tracer {
         if !self.threads.values().any(|of| *of == process) {
             self.images.end(process);
             self.kernel.forget(process);
+            self.readers.retain(|(of, _), _| *of != process);
         }
     }
 

@@ -185,9 +185,12 @@ pub(super) fn rows(report: &Report, names: &mut Names<'_>) -> Vec<Finding> {
             finding.row.holder.add(State::Unknown, finding.row.waited_ns.saturating_sub(known));
         }
         finding.behind_readers_ns = match finding.kind {
-            // By tracepoints, a reader that does not wait leaves no trace, but a writer that holds
-            // the lock wakes those that wait. Other sources know of no such writer, or tell of
-            // readers.
+            // By tracepoints, a reader that does not wait leaves no trace but in the lock's memory,
+            // while a writer that holds the lock wakes those that wait. Other sources know of no
+            // such writer, or tell of readers.
+            Kind::Writer if names.is_passed(finding.process, &finding.locks) => {
+                finding.row.waited_ns
+            }
             Kind::Writer if !names.tracer.is_looking => finding.row.holder.of(State::Unknown),
             Kind::Writer => finding.row.passed_ns,
             _ => 0,

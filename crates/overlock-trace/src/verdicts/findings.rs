@@ -165,6 +165,21 @@ mod tests {
         assert_eq!(cure_of(&two_writers), Cure::ShortenSection, "the advice names a mutex");
     }
 
+    /// The lock's memory tells of readers that come while a writer waits.
+    #[test]
+    fn readers_that_come_past_a_writer_count_whatever_they_do() {
+        let cure_with = |passed: Option<u64>| {
+            let mut tracer = tracer(false);
+            tracer.passed.extend(passed.map(|lock| (10, lock)));
+            waits(&mut tracer, 10, (1, Kind::Writer));
+            releases(&mut tracer, (10, 11), 90 * MS, false);
+            tracer.event(90 * MS, 10, What::Got);
+            cure(&mut tracer)
+        };
+        let cures = [Some(16), Some(24), None].map(cure_with);
+        assert_eq!(cures, [Cure::LetWritersPass, Cure::ShortenSection, Cure::ShortenSection]);
+    }
+
     #[test]
     fn a_writer_whose_holder_is_not_known_waits_for_readers_by_tracepoints_only() {
         let cure_by = |is_looking| {

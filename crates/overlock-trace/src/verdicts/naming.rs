@@ -6,7 +6,7 @@ use crate::names::symbols::{Frame, Symbols};
 use crate::names::word::{Op, Word};
 use crate::names::{Class, Kind};
 use crate::sources::tracer::Tracer;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// What a stack waits for, and which functions that concerns.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -146,6 +146,12 @@ impl<'a> Names<'a> {
         self.tracer.orphans.contains(&(key.process, key.lock))
             && self.of(key.site, None).kind == Kind::Mutex
             && (is_told || stacks::is_inside(&self.symbols.stack(&self.tracer.images, key.site)))
+    }
+
+    /// Returns whether readers have come while writers waited for their lock.
+    pub(crate) fn is_passed(&self, process: u32, locks: &BTreeSet<u64>) -> bool {
+        let passed = |lock: &u64| self.tracer.passed.contains(&(process, *lock));
+        locks.iter().any(passed)
     }
 
     /// Returns the name of a thread.
