@@ -44,6 +44,10 @@ fn cost(found: &Findings) -> String {
     let held = |state| percent(share(holder.of(state), holder.total()));
     let lock = worst_of(found, Class::Lock);
     let state = match verdict.cure {
+        Cure::NothingToDo if found.is_short() => {
+            let ran = units::time(found.report.elapsed_ns as f64);
+            return told("short", &[("time", &ran)]);
+        }
         Cure::NothingToDo => {
             let is_hidden = found.facts.hides.is_some();
             let what = if is_hidden { "Threads" } else { "Not a lock problem: threads" };
@@ -149,6 +153,7 @@ fn advised(found: &Findings) -> String {
     let lock = worst_of(found, Class::Lock);
     let place = ("place", lock.place.as_str());
     match found.verdict.cure {
+        Cure::NothingToDo if found.is_short() => told("trace-longer", &[]),
         Cure::NothingToDo if found.facts.hides.is_none() => told("nothing-to-do", &[]),
         Cure::NothingToDo | Cure::FindWork => idle(found),
         Cure::ShortenSection => {
@@ -236,6 +241,7 @@ fn idle(found: &Findings) -> String {
     match inversion(one) {
         Some(cure) => cure,
         None if work.is(Kind::Barrier) => told("barrier", &[]),
+        None if work.is(Kind::Socket) && one.is_delayed() => told("delayed", &[]),
         None if chain(one).is_some() => told("follow", &[]),
         None if work.is(Kind::Poll) && found.sees_no_wakers(one) => told("idle-poll", &[]),
         None => told("idle", &[]),

@@ -1,9 +1,13 @@
 //! The place where most of some time was spent.
 
+use super::cures::chain;
 use overlock_trace::{Class, Finding, Findings, Kind, share};
 
 /// From this share of all thread time on, a lock is named first.
 pub(super) const NOTICED: f64 = 0.05;
+
+/// A program that waits for so many threads or processes to end does not just end itself.
+const MANY_ENDS: u64 = 10;
 
 pub(super) fn percent(share: f64) -> String {
     match share * 100.0 {
@@ -36,7 +40,8 @@ pub(super) fn worst(found: &Findings, finding: Option<Finding>) -> Worst {
 }
 
 /// The callers of a place are told if one path to it has most of its time. A thread that waits for
-/// another one's end, or for some time, by its own will, is told of last.
+/// another one's end once, or for some time, by its own will, is told of last; and a place counts
+/// double of which it is known for whom its threads wait.
 pub(super) fn worst_of(found: &Findings, class: Class) -> Worst {
     let mut places: Vec<Finding> = Vec::new();
     for one in found.of(class) {
@@ -52,9 +57,14 @@ pub(super) fn worst_of(found: &Findings, class: Class) -> Worst {
     }
     let total = found.report.time.total();
     let rank = |one: &Finding| {
-        let is_by_will = matches!(one.kind, Kind::Join | Kind::Child | Kind::Timer | Kind::Idle);
+        let is_by_will = match one.kind {
+            Kind::Join | Kind::Child => one.row.waits < MANY_ENDS,
+            kind => matches!(kind, Kind::Timer | Kind::Idle),
+        };
         let is_first = !is_by_will && share(one.row.waited_ns, total) > NOTICED;
-        (is_first, one.kind == Kind::Timer, one.row.waited_ns)
+        let is_told = chain(one).is_some();
+        let weight = one.row.waited_ns.saturating_mul(if is_told { 2 } else { 1 });
+        (is_first, is_told || one.kind == Kind::Timer, weight)
     };
     worst(found, places.into_iter().max_by_key(rank))
 }

@@ -44,6 +44,7 @@ impl Analysis {
                 continue;
             };
             let (from, site, is_woken) = (wait.from, wait.site, wait.is_woken);
+            let is_handed_on = self.threads.get(&holder).is_some_and(|one| one.comes_from(site));
             let span = (from, if is_woken { from } else { at.max(from) });
             let parts = self.had((process, address), span, site);
             if let Some(how) = release.filter(|_| !is_woken) {
@@ -54,6 +55,7 @@ impl Analysis {
             wait.is_known_to(at, parts);
             if let Some(how) = release {
                 wait.released_by((holder, how.site), at);
+                wait.is_handed_on = is_handed_on;
                 wait.in_crowd |= is_crowd;
                 if how.by_reader {
                     wait.sees_reader(holder, at);

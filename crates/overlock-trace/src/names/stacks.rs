@@ -6,7 +6,8 @@ use super::table::{Line, lines};
 use super::word::Op;
 
 /// Returns what a stack waits for. In the C library's wait for a condition, a plain wait is for the
-/// mutex, which the thread takes again before it returns. Elsewhere there it is for an inner lock.
+/// mutex, which the thread takes again before it returns; others call another function for that.
+/// Elsewhere in the C library it is for an inner lock.
 pub(crate) fn kind(stack: &[Frame], op: Op) -> Kind {
     let is_inside = is_inside(stack);
     let (mut kind, mut is_lost_before) = (None, false);
@@ -24,14 +25,22 @@ pub(crate) fn kind(stack: &[Frame], op: Op) -> Kind {
         };
         kind = found.or(lost).or(kind);
     }
+    let takes_lock = |frame: &Frame| TAKES.iter().any(|name| frame.function.contains(name));
     match kind {
-        Some(Kind::Condvar) if op == Op::Plain || (op == Op::Lock && is_inside) => Kind::Retake,
+        Some(Kind::Condvar)
+            if (is_inside && op != Op::Other) || passing_on(stack).any(takes_lock) =>
+        {
+            Kind::Retake
+        }
         None if op == Op::Plain && is_inside => Kind::Libc,
         // A function that calls the one that waits as its last step has left no frame.
         None if op == Op::Lock && is_inside => Kind::Mutex,
         found => found.unwrap_or(Kind::Futex),
     }
 }
+
+/// The functions by which Rust's libraries wait for a mutex.
+const TAKES: [&str; 2] = ["lock_contended", "lock_slow"];
 
 /// Returns the kind of a stream's lock, by the number of the stream's file.
 pub(crate) fn of_stream(file: i32) -> Kind {
@@ -224,7 +233,8 @@ fn short(function: &str) -> String {
     let name = path(function).replace("(anonymous namespace)::", "");
     for letter in name.chars() {
         match letter {
-            '(' if depth == 0 && !whole.is_empty() => break,
+            // A method of Go has its type in brackets behind its package.
+            '(' if depth == 0 && !whole.is_empty() && !whole.ends_with('.') => break,
             '<' if depth == 0 => open = whole.len(),
             _ => {}
         }
@@ -317,6 +327,11 @@ mod tests {
                    Queue::pop(int)@app";
         check(pop, Op::Other, Kind::Condvar, "Queue::pop (app.c:7)");
         check(pop, Op::Plain, Kind::Retake, "Queue::pop (app.c:7)");
+        let get = "syscall <- parking_lot_core::parking_lot::park@app <- \
+                   parking_lot::raw_condvar::RawCondvar::wait_until_internal@app <- get@app";
+        check(get, Op::Plain, Kind::Condvar, "get (app.c:7)");
+        let again = get.replace("parking_lot::park", "raw_mutex::RawMutex::lock_slow");
+        check(&again, Op::Plain, Kind::Retake, "get (app.c:7)");
         assert_eq!((kind(&[], Op::Other), place(&[]).0), (Kind::Futex, "?".into()));
         let store = "pthread_rwlock_wrlock <- __glibcxx_rwlock_wrlock(pthread_rwlock_t*)@app <- \
                      std::unique_lock<std::shared_mutex>::lock()@app <- store(int)@app";
@@ -338,6 +353,7 @@ mod tests {
             ("app::main::{{closure}}", "app::main"),
             ("node::(anonymous namespace)::Worker(void*)", "node::Worker"),
             ("publish.isra.0", "publish"),
+            ("os.(*File).Sync", "os.(*File).Sync"),
             ("operator()(int)", "operator"),
         ] {
             assert_eq!(place(&[frame(long, "")]).0, name);

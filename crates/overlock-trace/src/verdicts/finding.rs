@@ -58,6 +58,18 @@ impl Finding {
         most.map(|(who, ns)| (&**who, *ns))
     }
 
+    /// Returns whether most of the time was spent in sleeps as long as Linux delays an
+    /// acknowledgement of TCP: 40 ms (`TCP_DELACK_MIN`, include/net/tcp.h of Linux 6.18), and what
+    /// both ends take meanwhile.
+    #[must_use]
+    pub fn is_delayed(&self) -> bool {
+        const DELAY_NS: std::ops::RangeInclusive<u64> = 38_000_000..=52_000_000;
+        let quantiles = (1..=100).map(|part| self.row.wait_ns.quantile(f64::from(part) / 100.0));
+        let delayed = quantiles.filter(|ns| DELAY_NS.contains(ns)).count() as f64 / 100.0;
+        let waits = self.row.wait_ns.count() as f64 * delayed;
+        waits * *DELAY_NS.start() as f64 > self.row.waited_ns as f64 * 0.6
+    }
+
     /// Returns findings with those of several processes at one place together, the longest first.
     #[must_use]
     pub fn together<'a>(all: impl IntoIterator<Item = &'a Finding>) -> Vec<Finding> {

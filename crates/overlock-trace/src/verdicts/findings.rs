@@ -72,6 +72,13 @@ impl Findings {
         Finding::together(self.rows.iter().filter(|one| one.class == class))
     }
 
+    /// Returns whether the program ended before its threads could wait for anything but their start.
+    #[must_use]
+    pub fn is_short(&self) -> bool {
+        const SHORT_NS: u64 = 20_000_000;
+        self.report.elapsed_ns < SHORT_NS
+    }
+
     /// Returns the share of all processor time that samples stand for.
     #[must_use]
     pub fn cpu_share(&self, samples: u64) -> f64 {
