@@ -382,7 +382,7 @@ EXPORT long syscall(long number, long one, long two, long three, long four, long
 	began = stamp();
 	result = next.syscall(number, one, two, three, four, five, six);
 	if (unlikely(stamp() - began > LONG))
-		tell_slept((uint32_t)number, (uint64_t)one, began, HERE);
+		tell_slept((uint32_t)number, (uint64_t)one, began, HERE, result);
 	return result;
 }
 

@@ -33,7 +33,8 @@ enum what {
 	LEAVES,    /* its wait has ended otherwise */
 	ACCOUNT,   /* at this time `thread` had run for `lock` ns, and been without a processor for `other` ns */
 	YIELDS,    /* has spent `lock` ns of processor time in a loop that yields */
-	SLEPT,     /* may have slept since `lock` in the system call `thread`, whose first argument is `other` */
+	SLEPT,     /* may have slept since `lock` in the system call `thread`, whose first argument is `other`,
+		      or, of a wait for a process, that process */
 	STACK,     /* the place `site` of this thread: frame, instruction and stack pointer, and `thread` bytes that follow */
 };
 

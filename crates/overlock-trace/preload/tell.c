@@ -362,6 +362,9 @@ static uint32_t holder(enum kind kind, const volatile void *lock)
 	case READER:
 	case WRITER:
 		return writer(lock);
+	case JOIN:
+		/* Behind the head of the thread's block: its number, until it ends. */
+		return ((const volatile uint32_t *)lock)[0x2d0 / 4];
 	default:
 		return 0;
 	}
@@ -524,7 +527,7 @@ void tell_wakes(enum kind kind, const volatile void *lock, bool all, void *code,
 	errno = error;
 }
 
-void tell_slept(uint32_t call, uint64_t argument, uint64_t began, void *code, void *frame)
+void tell_slept(uint32_t call, uint64_t argument, uint64_t began, void *code, void *frame, long result)
 {
 	int error = errno;
 
@@ -534,7 +537,7 @@ void tell_slept(uint32_t call, uint64_t argument, uint64_t began, void *code, vo
 
 		tell((struct event){.at = now(),
 				    .lock = ns_of(began),
-				    .other = argument,
+				    .other = call == SYS_wait4 ? (uint64_t)result : argument,
 				    .thread = call,
 				    .what = SLEPT,
 				    .site = site});

@@ -163,8 +163,8 @@ void tell_takes(struct waited *entry, enum kind kind, const volatile void *lock)
 void tell_releases(struct waited *entry, enum kind kind, const volatile void *lock, uint64_t period, void *code,
 		   void *frame);
 
-/* A system call with this first argument took long, since it began by a stamp. */
-void tell_slept(uint32_t call, uint64_t argument, uint64_t began, void *code, void *frame);
+/* A system call with this first argument took long, since it began by a stamp, and has this result. */
+void tell_slept(uint32_t call, uint64_t argument, uint64_t began, void *code, void *frame, long result);
 
 /* This thread is about to yield its processor, and has yielded it. */
 void tell_yields(void *code, void *frame);

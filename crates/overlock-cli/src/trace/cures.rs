@@ -20,6 +20,9 @@ pub(super) fn chain(one: &Finding) -> Option<String> {
     for (number, did) in steps.iter().enumerate() {
         let is_last = number + 1 == steps.len();
         let Some((step, _)) = did.first() else { break };
+        if step.thread.is_empty() && step.state == State::Unknown {
+            return Some(said + ", and who ends that is not known.");
+        }
         let who = match (number, ender, &*step.thread) {
             (0, Some(place), thread) => format!("{thread}, at {place}"),
             (_, _, "") => "a thread that is not known".to_owned(),
@@ -62,6 +65,14 @@ pub(super) fn told(name: &str, words: &[(&str, &str)]) -> String {
     let fill =
         |line: String, (word, what): &(&str, &str)| line.replace(&format!("{{{word}}}"), what);
     words.iter().fold(line.unwrap_or_default(), fill)
+}
+
+/// Returns whether those for whom threads wait at a place sleep for a time in the end.
+pub(super) fn ends_in_time(one: &Finding) -> bool {
+    let last = one.followed().pop().and_then(|did| did.into_iter().next());
+    last.is_some_and(|(step, _)| {
+        matches!(step.state, State::Asleep(..)) && step.what == "sleep for a time"
+    })
 }
 
 /// Says how to cure that a thread has no processor that others wait for, if these would get one.

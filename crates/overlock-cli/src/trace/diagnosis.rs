@@ -1,6 +1,6 @@
 //! What was found, and what to do about it, in a sentence or two.
 
-use super::cures::{chain, inversion, processors, told, try_compare, unblock};
+use super::cures::{chain, ends_in_time, inversion, processors, told, try_compare, unblock};
 use super::worst::{NOTICED, Worst, percent, worst, worst_of};
 use crate::units;
 use overlock_trace::analysis::{State, WaitStats};
@@ -53,17 +53,7 @@ fn cost(found: &Findings) -> String {
             let what = if is_hidden { "Threads" } else { "Not a lock problem: threads" };
             return say("busy", &lock, String::new(), what);
         }
-        Cure::FindWork if is_hidden(found) => {
-            let work = worst_of(found, Class::Work);
-            let runtime = found.facts.hides.unwrap_or_default();
-            return say("hidden", &work, percent(verdict.work_share), runtime);
-        }
-        Cure::FindWork => {
-            let work = worst_of(found, Class::Work);
-            let is_chain = work.finding.as_ref().and_then(chain).is_some();
-            let thing = if is_chain { "each other" } else { "something to do" };
-            return say("waits", &work, percent(verdict.work_share), thing);
-        }
+        Cure::FindWork => return waits(found, &say),
         Cure::StopSpinning if found.backs_off().is_some() => {
             let samples = found.loops.iter().map(|one| one.samples).sum();
             let loops = worst(found, found.backs_off().cloned());
@@ -104,6 +94,29 @@ fn cost(found: &Findings) -> String {
     say("locks", &lock, held(state), &during(found, state))
 }
 
+/// Says for what threads wait that have something to do only when others are done.
+fn waits(found: &Findings, say: &dyn Fn(&'static str, &Worst, String, &str) -> String) -> String {
+    let (work, part) = (worst_of(found, Class::Work), percent(found.verdict.work_share));
+    let finding = work.finding.as_ref();
+    if is_hidden(found) {
+        return say("hidden", &work, part, found.facts.hides.unwrap_or_default());
+    }
+    let thing = match finding.map(|one| one.kind) {
+        _ if finding.and_then(chain).is_some() => "each other",
+        Some(Kind::Timer) => "some time to pass",
+        Some(Kind::Socket | Kind::Pipe | Kind::OwnPipe | Kind::Poll) => "what others send",
+        _ => "something to do",
+    };
+    let said = say("waits", &work, part, thing);
+    let row = finding.map(|one| &one.row).filter(|row| row.timed_out * 2 > row.waits);
+    let times = row.map(|row| {
+        let count = |of: u64| units::count(of as f64);
+        let words = [("part", &*count(row.timed_out)), ("all", &count(row.waits))];
+        format!(" {}", told("timed-out", &words))
+    });
+    said + &times.unwrap_or_default()
+}
+
 /// Returns whether most threads are those of a runtime and have nothing to run, while what its own
 /// threads wait for is not seen.
 fn is_hidden(found: &Findings) -> bool {
@@ -115,8 +128,10 @@ fn crowd(found: &Findings) -> String {
     let crowd = worst(found, found.crowd().cloned());
     let row = crowd.finding.as_ref().map(|one| &one.row);
     let count = |of: fn(&WaitStats) -> u64| units::count(row.map_or(0, of) as f64);
+    let by = crowd.finding.as_ref().and_then(Finding::ender).map_or("", |(by, _)| by);
+    let by = if by.is_empty() { String::new() } else { format!(" by {by}") };
     format!(
-        "All threads that wait at {} ({}) are woken at once, and {} of {} times",
+        "All threads that wait at {} ({}) are woken at once{by}, and {} of {} times",
         crowd.place,
         crowd.what,
         count(|row| row.kept.unwrap_or(row.for_nothing)),
@@ -145,8 +160,14 @@ pub(super) fn advice(found: &Findings) -> String {
         Cure::ShortenSection | Cure::DontSleepInside => of_java(Class::Lock),
         _ => false,
     };
-    let more = if is_java && !said.contains("jstack") { told("java", &[]) } else { String::new() };
-    [said, more].join(" ").trim_end().to_owned()
+    let java = told("java", &[]);
+    let hides = found.facts.hides.map(|runtime| told("hides", &[("runtime", runtime)]));
+    let more = match hides {
+        Some(hides) if !said.contains(&hides) => hides,
+        _ if is_java && !said.contains("jstack") => java,
+        _ => String::new(),
+    };
+    [said, more].join(" ").trim().to_owned()
 }
 
 fn advised(found: &Findings) -> String {
@@ -241,6 +262,7 @@ fn idle(found: &Findings) -> String {
     match inversion(one) {
         Some(cure) => cure,
         None if work.is(Kind::Barrier) => told("barrier", &[]),
+        None if ends_in_time(one) => told("ends-in-time", &[]),
         None if work.is(Kind::Socket) && one.is_delayed() => told("delayed", &[]),
         None if chain(one).is_some() => told("follow", &[]),
         None if work.is(Kind::Poll) && found.sees_no_wakers(one) => told("idle-poll", &[]),

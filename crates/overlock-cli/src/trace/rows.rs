@@ -101,6 +101,7 @@ fn row(one: &Finding, total: u64) -> Value {
         "holder_ns": times(&row.holder),
         "passed_ns": row.passed_ns,
         "lost_races": row.lost,
+        "timed_out": row.timed_out,
         "looks": row.looks,
         "found_free": row.found_free,
         "in_crowd": row.in_crowd,

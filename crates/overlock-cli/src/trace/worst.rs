@@ -57,14 +57,17 @@ pub(super) fn worst_of(found: &Findings, class: Class) -> Worst {
     }
     let total = found.report.time.total();
     let rank = |one: &Finding| {
+        // What takes as long as the program is for its end.
+        let mean = one.row.waited_ns / one.row.waits.max(1);
+        let is_whole = one.class == Class::Work && mean / 4 * 5 > found.report.elapsed_ns;
         let is_by_will = match one.kind {
             Kind::Join | Kind::Child => one.row.waits < MANY_ENDS,
-            kind => matches!(kind, Kind::Timer | Kind::Idle),
+            kind => is_whole || matches!(kind, Kind::Timer | Kind::Idle),
         };
         let is_first = !is_by_will && share(one.row.waited_ns, total) > NOTICED;
         let is_told = chain(one).is_some();
         let weight = one.row.waited_ns.saturating_mul(if is_told { 2 } else { 1 });
-        (is_first, is_told || one.kind == Kind::Timer, weight)
+        (is_first, !is_first && (is_told || one.kind == Kind::Timer), weight)
     };
     worst(found, places.into_iter().max_by_key(rank))
 }

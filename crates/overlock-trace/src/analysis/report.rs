@@ -49,6 +49,8 @@ pub struct WaitStats {
     pub handed_on: u64,
     /// How often a thread was woken and found that another had taken the lock.
     pub lost: u64,
+    /// How many waits have ended by themselves, as when their time was over.
+    pub timed_out: u64,
     /// How often the lock's memory was looked at during a wait, and how often it was free.
     pub looks: u64,
     pub found_free: u64,
@@ -107,6 +109,7 @@ impl WaitStats {
         self.relays += other.relays;
         self.handed_on += other.handed_on;
         self.lost += other.lost;
+        self.timed_out += other.timed_out;
         self.looks += other.looks;
         self.found_free += other.found_free;
         self.in_crowd += other.in_crowd;

@@ -233,12 +233,16 @@ impl Tracer {
                 let reason =
                     known.unwrap_or_else(|| self.kernel.call(call.0, call.1.into(), call.2));
                 self.told.reasons.insert(call, reason);
-                let by = self.told.blockers.remove(&thread).unwrap_or(0);
+                let child = u32::try_from(event.other).ok().filter(|_| is_wait4(&event));
+                let by = child.or_else(|| self.told.blockers.remove(&thread)).unwrap_or(0);
                 self.event(at, thread, What::Slept { since: Some(event.lock), reason, site, by });
             }
             memory::LEAVES => {
                 self.told.conditions.remove(&thread);
-                self.told.holders.remove(&thread);
+                let by = self.told.holders.remove(&thread);
+                if let Some(by) = by.filter(|_| Kind::numbered(event.kind) == Kind::Join) {
+                    self.event(at, thread, What::Woken { by, site: Site(0) });
+                }
                 self.mutexes.remove(&thread);
                 self.event(at, thread, What::WaitEnd);
             }
@@ -317,6 +321,11 @@ impl Tracer {
             _ => {}
         }
     }
+}
+
+/// Returns whether an event is of a sleep for the end of a process.
+fn is_wait4(event: &memory::Event) -> bool {
+    i64::from(event.thread) == libc::SYS_wait4
 }
 
 #[cfg(test)]

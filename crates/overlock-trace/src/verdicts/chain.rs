@@ -45,11 +45,25 @@ impl Finding {
             let threads = sums(&left, |step| step.thread.as_str());
             let (thread, longest) = threads.first().copied().unwrap_or_default();
             let is_one = is_enough(longest) && !thread.is_empty();
-            if one.is_none() && !is_one {
-                return told;
-            }
             let count = threads.iter().filter(|(name, _)| !name.is_empty()).count();
             let threads = if is_one { 1 } else { count };
+            if one.is_none() && !is_one {
+                // At least what the first ones did is told, in its largest parts.
+                let parts = sums(&left, |step| (deed(step), step.place.as_str())).into_iter();
+                let is_known = |state| !matches!(state, State::Unknown | State::Late);
+                let parts =
+                    parts.filter(|(((state, ..), _), ns)| is_known(*state) && ns * 10 >= all);
+                let parts: Vec<_> = parts
+                    .take(3)
+                    .map(|(((state, is_circle, what, _), place), ns)| {
+                        let (thread, what) = (thread.to_owned(), what.to_owned());
+                        let place = place.to_owned();
+                        (Step { thread, threads, state, is_circle, what, place }, ns)
+                    })
+                    .collect();
+                told.extend(Some(parts).filter(|parts| told.is_empty() && !parts.is_empty()));
+                return told;
+            }
             if one.is_none() {
                 left.retain(|(steps, _)| steps.first().is_some_and(|step| step.thread == thread));
             }

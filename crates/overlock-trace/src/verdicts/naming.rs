@@ -159,7 +159,11 @@ impl<'a> Names<'a> {
         match self.tracer.comms.get(&thread) {
             Some(comm) => format!("{comm} ({thread})"),
             None if thread == 0 => "the kernel".to_owned(),
-            None => format!("thread {thread}"),
+            // One of another program, or of the kernel.
+            None => match std::fs::read_to_string(format!("/proc/{thread}/comm")) {
+                Ok(comm) => format!("{} ({thread})", comm.trim_end()),
+                Err(_) => format!("thread {thread}"),
+            },
         }
     }
 
