@@ -8,10 +8,7 @@ use overlock_trace::{Class, Finding, Findings, Kind, Step, share};
 /// Says for whom threads wait at a place, what these do meanwhile, and for whom they wait.
 pub(super) fn chain(one: &Finding) -> Option<String> {
     let (steps, waited) = (one.followed(), one.row.waited_ns);
-    let (first, _) = steps.first()?.first()?;
-    if first.thread.is_empty() && matches!(first.state, State::Unknown | State::Late) {
-        return None;
-    }
+    let (first, _) = steps.first().filter(|_| one.is_followed())?.first()?;
     let is_it = |by: &str, ns: u64| first.threads == 1 && by == first.thread && ns * 3 > waited * 2;
     let ender = one.ender().and_then(|(who, ns)| Some((who.rsplit_once(", ")?, ns)));
     let ender = ender.filter(|((_, by), ns)| is_it(by, *ns));

@@ -1,6 +1,5 @@
 //! The place where most of some time was spent.
 
-use super::cures::chain;
 use overlock_trace::{Class, Finding, Findings, Kind, share};
 
 /// From this share of all thread time on, a lock is named first.
@@ -65,7 +64,7 @@ pub(super) fn worst_of(found: &Findings, class: Class) -> Worst {
             kind => is_whole || matches!(kind, Kind::Timer | Kind::Idle),
         };
         let is_first = !is_by_will && share(one.row.waited_ns, total) > NOTICED;
-        let is_told = chain(one).is_some();
+        let is_told = one.is_followed();
         let weight = one.row.waited_ns.saturating_mul(if is_told { 2 } else { 1 });
         (is_first, !is_first && (is_told || one.kind == Kind::Timer), weight)
     };

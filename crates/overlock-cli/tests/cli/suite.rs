@@ -78,12 +78,15 @@ const HELD: &[(&str, &str, &[&str])] = &[
     ("faults", "page fault", &["preload"]),
 ];
 
-/// Programs of languages with a lock of their own, the type of its record, and the sources.
-const RUNTIMES: &[(&[&str], &str, &[&str])] = &[
-    (&["python3", "gil.py"], "Python's GIL", ALL),
-    (&["ruby", "gvl.rb"], "Ruby's GVL", ALL),
-    (&["java", "Monitor.java"], "Java monitor", ALL),
+/// Programs of languages with a lock of their own, the type of its record, the sources, and the
+/// function that waits, where it can be known.
+const RUNTIMES: &[(&[&str], &str, &[&str], &str)] = &[
+    (&["python3", "gil.py"], "Python's GIL", ALL, "computes (gil.py:"),
+    (&["ruby", "gvl.rb"], "Ruby's GVL", ALL, ""),
+    (&["java", "Monitor.java"], "Java monitor", ALL, ""),
 ];
+/// The versions of Python whose memory is known.
+const PYTHONS: [&str; 4] = ["Python 3.11.", "Python 3.12.", "Python 3.13.", "Python 3.14."];
 
 /// How `hangs.c` can hang, and the cure.
 const HANGS: &[(&str, &str)] = &[("timed", "take-in-order"), ("forked", "release-first")];
@@ -243,18 +246,25 @@ fn what_a_holder_did_is_told() {
 #[test]
 fn locks_of_runtimes_are_told() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/trace");
-    for (command, kind, sources) in RUNTIMES {
-        let ([language, file], is_there) = (command, Command::new(command[0]).arg("-v").output())
+    for (command, kind, sources, function) in RUNTIMES {
+        let ([language, file], version) =
+            (command, Command::new(command[0]).arg("--version").output())
         else {
             unreachable!("a language and a file")
         };
-        if is_there.is_err() {
+        let Ok(version) = version else {
             skip(&format!("there is no {language}"));
             continue;
-        }
+        };
+        let version = String::from_utf8_lossy(&version.stdout);
+        let is_known = PYTHONS.iter().any(|known| version.starts_with(known));
+        let function = if is_known { function } else { "" };
         by_each(sources, |source| {
             let agrees = |both: &Both| {
-                let found = sum(&waits_in(&both.said, "", kind), |one| &one["waited_ns"]);
+                let waits = waits_in(&both.said, "", kind);
+                let found = sum(&waits, |one| &one["waited_ns"]);
+                let is_there = |one: &Value| one["where"].as_str().unwrap().starts_with(function);
+                assert!(waits.iter().any(is_there), "{kind} by {source}: {both:?}");
                 match is_between(found, &both.truth, both.truth["total"].as_f64().unwrap()) {
                     true => Ok(()),
                     false => Err(format!("{kind} by {source}: {found}: {both:?}")),

@@ -1,7 +1,7 @@
 //! What threads do at present, for sources that have to know.
 
 use super::engine::Analysis;
-use super::state::State;
+use super::state::{Site, State};
 
 impl Analysis {
     /// Returns what a thread does, and since when.
@@ -9,6 +9,19 @@ impl Analysis {
     pub fn state(&self, thread: u32) -> Option<(State, u64)> {
         let line = &self.threads.get(&thread)?.line;
         Some((line.state(), line.since()))
+    }
+
+    /// Returns where a thread waits or sleeps, or no place if it runs, if that is known.
+    #[must_use]
+    pub fn place_of(&self, thread: u32) -> Option<Option<Site>> {
+        let thread = self.threads.get(&thread)?;
+        match thread.line.state() {
+            State::Asleep(_, Site(0)) => None,
+            State::Asleep(_, site) => Some(Some(site)),
+            State::Waiting(..) => thread.wait.as_ref().map(|wait| Some(wait.site)),
+            State::Running => Some(None),
+            _ => None,
+        }
     }
 
     /// Returns since when a thread could run and has had no processor, if that is so.

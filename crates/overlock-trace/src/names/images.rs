@@ -8,7 +8,7 @@ use crate::sources::platform;
 use crate::sources::records::{Mapping, Stack};
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, FrameAddress, Module, Unwinder as _};
-use object::{Object as _, ObjectSection as _, ObjectSegment as _};
+use object::{Object as _, ObjectSection as _, ObjectSegment as _, ObjectSymbol as _};
 use std::rc::Rc;
 
 /// Bytes of a file, shared by all processes that map it.
@@ -247,6 +247,28 @@ impl Images {
     /// Returns whether a program of Go was seen.
     pub(crate) fn has_go(&self) -> bool {
         self.files.values().flatten().any(|file| file.is_go)
+    }
+
+    /// Returns the addresses in a process of symbols of a file with such a name.
+    pub(crate) fn symbols_of<const N: usize>(
+        &self,
+        process: u32,
+        is_it: impl Fn(&str) -> bool,
+        names: [&str; N],
+    ) -> Option<[u64; N]> {
+        let image = self.images.get(*self.of_process.get(&process)?)?;
+        image.mappings.iter().find_map(|mapping| {
+            mapping.path.rsplit('/').next().filter(|name| is_it(name))?;
+            let base = self.files.get(&mapping.path)?.as_ref()?.base(mapping)?;
+            let bytes = std::fs::read(&mapping.path).ok()?;
+            let file = object::File::parse(&*bytes).ok()?;
+            let found = names.map(|name| {
+                let mut all = file.dynamic_symbols().chain(file.symbols());
+                all.find(|symbol| symbol.is_definition() && symbol.name() == Ok(name))
+                    .map(|symbol| symbol.address().wrapping_add(base))
+            });
+            found.iter().all(Option::is_some).then(|| found.map(Option::unwrap_or_default))
+        })
     }
 
     /// Returns the code from an address on to the end of its section, and the address in the file.

@@ -103,7 +103,11 @@ impl Kind {
 
     /// Returns what such a sleep is; where the kind does not say, what its threads do does.
     pub(crate) fn class(self, row: &WaitStats) -> Class {
-        let is_lock = row.relays_like_a_lock();
+        let is_lock = match self {
+            // Threads that tell each other to begin, by a semaphore each, share no lock.
+            Kind::Semaphore => row.relays * 2 > row.waits,
+            _ => row.relays_like_a_lock(),
+        };
         self.names_class().unwrap_or(if is_lock { Class::Lock } else { Class::Work })
     }
 

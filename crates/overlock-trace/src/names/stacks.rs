@@ -170,6 +170,14 @@ const BEGINNINGS: [&str; 9] = [
     "runtime.goexit",
 ];
 
+/// Returns whether the function that concerns the user is an interpreter's.
+pub(crate) fn is_interpreters(stack: &[Frame]) -> bool {
+    stack
+        .iter()
+        .find(|frame| !is_passing_on(frame))
+        .is_none_or(|frame| interpreter(frame).is_some())
+}
+
 /// Returns the function that concerns the user, the first of the program's own, and its callers.
 pub(crate) fn place(stack: &[Frame]) -> (String, Vec<String>) {
     let is_named = |frame: &Frame| !frame.function.starts_with("0x");

@@ -80,6 +80,7 @@ impl Looks {
                 self.rings.read_now(tracer, SETTLED_NS);
             }
         }
+        tracer.python.tell(u64::MAX, &tracer.analysis);
         let start = platform::now_ns();
         // What threads did before the first look is not known.
         self.last = if self.count == 0 { start } else { self.last };
@@ -176,6 +177,9 @@ impl Looks {
         let site = old.map_or_else(|| call.site(tracer, (process, thread)), |old| old.site);
         let is_old = old.is_some_and(|old| old.turns == turns);
         self.asleep.insert(thread, Sleep { call, site, turns });
+        if is_old {
+            tracer.python.was_at(thread, Some(site), (self.last, u64::MAX));
+        }
         let lock = call.arguments[0];
         if !call.is_futex_wait() {
             let state = State::Asleep(call.reason(tracer, process), site);

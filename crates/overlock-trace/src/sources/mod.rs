@@ -11,6 +11,7 @@ mod owner;
 pub(crate) mod platform;
 pub(crate) mod points;
 mod preload;
+mod python;
 mod quota;
 pub(crate) mod records;
 mod rings;

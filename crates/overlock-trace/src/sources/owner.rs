@@ -1,6 +1,6 @@
 //! Asking a lock's own memory for its holder: the GNU C library's mutexes keep it.
 
-use crate::analysis::hash::HashMap;
+use crate::analysis::hash::{HashMap, HashSet};
 use crate::analysis::{Holder, SHARED};
 use crate::sources::platform;
 
@@ -36,13 +36,33 @@ pub(crate) fn holder(threads: &HashMap<u32, u32>, waiter: u32, lock: u64) -> (Ho
     (holder, owner)
 }
 
-/// Returns how many readers have the GNU C library's read-write lock for whose word a thread of a
-/// process waits: its first word counts them, and writers wait for the third or the fourth.
-pub(crate) fn readers(process: u32, word: u64) -> Option<u32> {
-    let mut bytes = [0; 4];
-    let lock = (word & !SHARED & !7).checked_sub(8)?;
-    let read = platform::read_memory(process, lock, &mut bytes);
-    (read == bytes.len()).then(|| u32::from_ne_bytes(bytes) >> 3)
+/// What looks at the GNU C library's read-write locks have found while threads waited for them.
+#[derive(Debug, Default)]
+pub(crate) struct Readers {
+    /// How many there were at the last look.
+    counts: HashMap<(u32, u64), u32>,
+    /// The words at which threads waited while readers came.
+    pub(crate) passed: HashSet<(u32, u64)>,
+}
+
+impl Readers {
+    /// Looks at the lock for whose word a thread of a process waits: the lock's first word counts
+    /// its readers, and writers wait for the third or the fourth.
+    pub(crate) fn look(&mut self, process: u32, word: u64) {
+        let (mut bytes, word) = ([0; 4], word & !SHARED);
+        let lock = (word & !7).saturating_sub(8);
+        platform::read_memory(process, lock, &mut bytes);
+        let now = u32::from_ne_bytes(bytes) >> 3;
+        let before = self.counts.insert((process, word), now);
+        if before.is_some_and(|before| now > before) {
+            self.passed.insert((process, word));
+        }
+    }
+
+    /// A process has ended.
+    pub(crate) fn forget(&mut self, process: u32) {
+        self.counts.retain(|(of, _), _| *of != process);
+    }
 }
 
 /// Where a stream of the C library has its number of a file and the address of its lock, in bytes,

@@ -233,6 +233,7 @@ impl Tracer {
                 let reason =
                     known.unwrap_or_else(|| self.kernel.call(call.0, call.1.into(), call.2));
                 self.told.reasons.insert(call, reason);
+                self.python.was_at(thread, Some(site), (event.lock, at));
                 let child = u32::try_from(event.other).ok().filter(|_| is_wait4(&event));
                 let by = child.or_else(|| self.told.blockers.remove(&thread)).unwrap_or(0);
                 self.event(at, thread, What::Slept { since: Some(event.lock), reason, site, by });

@@ -228,6 +228,8 @@ impl Session {
             }
             Source::Looks(looks) => looks.turn(&mut self.tracer),
         }
+        let Tracer { python, threads, images, .. } = &mut self.tracer;
+        python.look(threads, images);
     }
 
     fn source_name(&self) -> &'static str {

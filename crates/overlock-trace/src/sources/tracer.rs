@@ -7,10 +7,11 @@ use crate::names::images::Images;
 use crate::names::kernel::{FUTEX, Kernel};
 use crate::names::loops::Spins;
 use crate::names::word::{Op, Word};
-use crate::sources::owner;
+use crate::sources::owner::{self, Readers};
 use crate::sources::platform;
 use crate::sources::points::{IN_INTERRUPT, Layout, Point};
 use crate::sources::preload::Told;
+use crate::sources::python::Python;
 use crate::sources::quota::Stops;
 use crate::sources::records::{self, Record, Sample, Stack};
 use crate::sources::urgency::Urgency;
@@ -63,14 +64,12 @@ pub(crate) struct Tracer {
     found: VecDeque<Found>,
     pub(crate) stops: Stops,
     pub(crate) urgency: Urgency,
+    pub(crate) python: Python,
     /// Of words of plain waits, whether they are the lock of a stream.
     pub(crate) streams: HashMap<(u32, u64), Option<Kind>>,
     /// Locks whose memory says that a thread has them that is not there any more.
     pub(crate) orphans: HashSet<(u32, u64)>,
-    /// How many readers had each lock at the last look, if writers wait there, and the locks of
-    /// which readers have come while writers waited.
-    readers: HashMap<(u32, u64), u32>,
-    pub(crate) passed: HashSet<(u32, u64)>,
+    pub(crate) readers: Readers,
     /// The values that words had where threads were seen to wait for them.
     pub(crate) words: HashMap<(Site, u64), Word>,
     asked: u64,
@@ -212,13 +211,8 @@ impl Tracer {
         self.urgency.ask(threads);
         let before = self.last.saturating_sub(ASK_EVERY_NS);
         let mut waits: Vec<_> = self.analysis.waiting_since(before).take(MOST_ASKED).collect();
-        for (_, process, lock) in waits.iter().filter(|_| !self.is_looking) {
-            let (word, now) = ((*process, lock & !SHARED), owner::readers(*process, *lock));
-            let before = self.readers.insert(word, now.unwrap_or(0));
-            if before.is_some() && now > before {
-                self.passed.insert(word);
-            }
-        }
+        let words = waits.iter().filter(|_| !self.is_looking);
+        words.for_each(|(_, process, lock)| self.readers.look(*process, *lock));
         waits.retain(|(thread, ..)| self.mutexes.contains(thread));
         let owners: Vec<(u32, u64)> = waits
             .into_iter()
@@ -293,6 +287,7 @@ impl Tracer {
 
     /// Hands on what looks have found out about the time until then.
     pub(crate) fn tell_found(&mut self, until: u64) {
+        self.python.tell(until, &self.analysis);
         while let Some((at, thread, what)) = self.found.pop_front_if(|(at, ..)| *at <= until) {
             self.last = self.last.max(at);
             let is_known = match what {
@@ -359,7 +354,7 @@ impl Tracer {
         if !self.threads.values().any(|of| *of == process) {
             self.images.end(process);
             self.kernel.forget(process);
-            self.readers.retain(|(of, _), _| *of != process);
+            self.readers.forget(process);
         }
     }
 

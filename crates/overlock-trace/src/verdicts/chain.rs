@@ -82,6 +82,16 @@ impl Finding {
         }
     }
 
+    /// Returns whether it is known for whom threads wait here.
+    #[must_use]
+    pub fn is_followed(&self) -> bool {
+        let first = self.followed().into_iter().next().and_then(|did| did.into_iter().next());
+        let is_known = |step: &Step| {
+            !step.thread.is_empty() || !matches!(step.state, State::Unknown | State::Late)
+        };
+        first.is_some_and(|(step, _)| is_known(&step))
+    }
+
     /// Returns the thread that took the lock again each time before those that it had woken, if it
     /// is one.
     #[must_use]

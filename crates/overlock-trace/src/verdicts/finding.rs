@@ -162,7 +162,8 @@ pub(super) fn rows(report: &Report, names: &mut Names<'_>) -> Vec<Finding> {
         }
         let is_like_a_lock = match named.kind {
             Kind::Futex => names.is_like_a_lock(row.key.site, row.key.lock),
-            Kind::PyLock | Kind::Semaphore => row.relays_like_a_lock(),
+            Kind::PyLock => row.relays_like_a_lock(),
+            Kind::Semaphore => Kind::Semaphore.class(row) == Class::Lock,
             _ => false,
         };
         let key = (row.key.process, named.clone(), is_like_a_lock);

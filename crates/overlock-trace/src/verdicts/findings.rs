@@ -72,7 +72,7 @@ impl Findings {
         Finding::together(self.rows.iter().filter(|one| one.class == class))
     }
 
-    /// Returns whether the program ended before its threads could wait for anything but their start.
+    /// Returns whether the program ended before its threads could wait for more than their start.
     #[must_use]
     pub fn is_short(&self) -> bool {
         const SHORT_NS: u64 = 20_000_000;
@@ -177,7 +177,7 @@ mod tests {
     fn readers_that_come_past_a_writer_count_whatever_they_do() {
         let cure_with = |passed: Option<u64>| {
             let mut tracer = tracer(false);
-            tracer.passed.extend(passed.map(|lock| (10, lock)));
+            tracer.readers.passed.extend(passed.map(|lock| (10, lock)));
             waits(&mut tracer, 10, (1, Kind::Writer));
             releases(&mut tracer, (10, 11), 90 * MS, false);
             tracer.event(90 * MS, 10, What::Got);

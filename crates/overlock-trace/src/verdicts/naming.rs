@@ -18,6 +18,8 @@ pub(crate) struct Named {
     pub(crate) what: String,
     /// Whether the C library itself waits.
     pub(crate) is_libcs: bool,
+    /// Whether the function is an interpreter's own.
+    pub(crate) is_interpreters: bool,
 }
 
 /// A thread of a chain, and what it did, in words.
@@ -82,9 +84,20 @@ impl<'a> Names<'a> {
             _ => None,
         };
         let what = what.unwrap_or_else(|| kind.name().to_owned());
-        let (place, callers) = stacks::place(&stack);
+        let (mut place, mut callers) = stacks::place(&stack);
+        let is_interpreters = stacks::is_interpreters(&stack);
+        if let Some([first, rest @ ..]) = self.tracer.python.at(site).map(Vec::as_slice) {
+            // A function of another library tells more than that of Python that calls it.
+            callers = match is_interpreters {
+                true => {
+                    place.clone_from(first);
+                    rest.to_vec()
+                }
+                false => vec![first.clone()],
+            };
+        }
         let is_libcs = told.is_some() || stacks::is_inside(&stack);
-        let named = Named { kind, place, callers, what, is_libcs };
+        let named = Named { kind, place, callers, what, is_libcs, is_interpreters };
         self.known.insert((site, reason), named.clone());
         named
     }
@@ -150,7 +163,7 @@ impl<'a> Names<'a> {
 
     /// Returns whether readers have come while writers waited for their lock.
     pub(crate) fn is_passed(&self, process: u32, locks: &BTreeSet<u64>) -> bool {
-        let passed = |lock: &u64| self.tracer.passed.contains(&(process, *lock));
+        let passed = |lock: &u64| self.tracer.readers.passed.contains(&(process, *lock));
         locks.iter().any(passed)
     }
 
@@ -188,7 +201,12 @@ impl<'a> Names<'a> {
             let is_circle =
                 matches!(link.state, State::Waiting(..)) && number + 1 == chain.len() && !is_timer;
             let named = named.filter(|named| named.place != "?");
-            let place = named.map(|one| path(&one.place, &one.callers[..one.callers.len().min(1)]));
+            let is_interpreters = named.as_ref().is_none_or(|one| one.is_interpreters);
+            let ran = self.tracer.python.ran(link.thread).filter(|_| is_interpreters);
+            let place = match ran.filter(|_| link.state == State::Running).map(Vec::as_slice) {
+                Some([first, rest @ ..]) => Some(path(first, &rest[..rest.len().min(1)])),
+                _ => named.map(|one| path(&one.place, &one.callers[..one.callers.len().min(1)])),
+            };
             let thread = if link.thread == 0 { String::new() } else { self.thread(link.thread) };
             let threads = usize::from(link.thread != 0);
             let (state, place) = (link.state.plain(), place.unwrap_or_default());
