@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+#include <linux/prctl.h>
 #include <sys/syscall.h>
 #include <threads.h>
 #include <time.h>
@@ -23,7 +24,6 @@
 #include "tell.h"
 
 #define EXPORT __attribute__((visibility("default")))
-#define SLOW __attribute__((noinline))
 #define likely(condition) __builtin_expect(!!(condition), 1)
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 
@@ -84,20 +84,21 @@ static struct {
 static _Atomic bool is_ready;
 bool is_libcs;
 
-/* Zero until the dynamic linker has relocated this library. */
+/* Another address until the dynamic linker has relocated this library. */
 static void *volatile relocated = (void *)&relocated;
 
 bool prepare(void)
 {
 	Dl_info file;
 
-	if (relocated == NULL)
+	if (relocated != (void *)&relocated)
 		return false;
 #define FIND(name, arguments) next.name = (int(*) arguments)dlsym(RTLD_NEXT, #name);
 	FUNCTIONS(FIND)
 #define FIND_VERSION(name, arguments) next.name = (int(*) arguments)dlvsym(RTLD_NEXT, #name, "GLIBC_2.3.2");
 	VERSIONED(FIND_VERSION)
 	next.syscall = (long (*)(long, long, long, long, long, long, long))dlsym(RTLD_NEXT, "syscall");
+	start_stamps();
 	find_sleeps();
 	/* Before 2.34, the C library has its threads in a file of their own. */
 	is_libcs = dladdr((void *)next.pthread_rwlock_unlock, &file) != 0 &&
@@ -379,11 +380,22 @@ EXPORT long syscall(long number, long one, long two, long three, long four, long
 	READY;
 	if (unlikely(number == SYS_futex))
 		return futex(number, one, two, three, four, five, six);
+	if (unlikely(number == SYS_seccomp || number == SYS_prctl))
+		leave_sleeps();
 	began = stamp();
 	result = next.syscall(number, one, two, three, four, five, six);
 	if (unlikely(stamp() - began > LONG))
 		tell_slept((uint32_t)number, (uint64_t)one, began, HERE, result);
 	return result;
+}
+
+/* A program may forbid itself the processor's counter, and most calls. */
+EXPORT int prctl(int option, unsigned long two, unsigned long three, unsigned long four, unsigned long five)
+{
+	READY;
+	if (option == PR_SET_SECCOMP || option == PR_SET_TSC)
+		leave_sleeps();
+	return (int)next.syscall(SYS_prctl, option, (long)two, (long)three, (long)four, (long)five, 0);
 }
 
 /* libc has older functions of these names, of another layout, which programs of 2003 get. */

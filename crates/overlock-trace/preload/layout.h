@@ -34,7 +34,7 @@ enum what {
 	ACCOUNT,   /* at this time `thread` had run for `lock` ns, and been without a processor for `other` ns */
 	YIELDS,    /* has spent `lock` ns of processor time in a loop that yields */
 	SLEPT,     /* may have slept since `lock` in the system call `thread`, whose first argument is `other`,
-		      or, of a wait for a process, that process */
+		      or, of a wait for a process, that process; `kind` is the type of its file, shifted, and 1 */
 	STACK,     /* the place `site` of this thread: frame, instruction and stack pointer, and `thread` bytes that follow */
 };
 

@@ -17,7 +17,7 @@
 #define TEXT(what) #what
 #define TEXT_OF(macro) TEXT(macro)
 
-/* The name of each, and the system call that it makes; of the first ones, the arguments are also the same. */
+/* The name of each, and the system call that it makes; of the first ones, all or four arguments are the same, too. */
 #define SAME(X) \
 	X(read, 0) X(write, 1) X(open, 2) X(open64, 2) X(close, 3) X(poll, 7) X(pread, 17) X(pread64, 17) \
 	X(pwrite, 18) X(pwrite64, 18) X(readv, 19) X(writev, 20) X(select, 23) X(msync, 26) X(nanosleep, 35) \
@@ -26,12 +26,13 @@
 	X(fdatasync, 75) X(ftruncate, 77) X(ftruncate64, 77) X(rename, 82) X(unlink, 87) X(sync, 162) \
 	X(semtimedop, 220) X(clock_nanosleep, 230) X(epoll_wait, 232) X(openat, 257) X(openat64, 257) X(splice, 275) \
 	X(fallocate, 285) X(fallocate64, 285) X(accept4, 288) X(preadv, 295) X(preadv64, 295) X(pwritev, 296) \
-	X(pwritev64, 296)
+	X(pwritev64, 296) X(__read_chk, 0) X(__pread_chk, 17) X(__pread64_chk, 17) X(__poll_chk, 7) X(__open_2, 2) \
+	X(__open64_2, 2) X(__openat_2, 257) X(__openat64_2, 257)
+#define FOUR(X) X(send, 44) X(recv, 45) X(__recv_chk, 45)
 #define LIKE(X) \
-	X(usleep, 35) X(sleep, 35) X(thrd_sleep, 35) X(send, 44) X(recv, 45) X(wait, 61) X(waitpid, 61) X(lockf, 72) \
+	X(usleep, 35) X(sleep, 35) X(thrd_sleep, 35) X(wait, 61) X(waitpid, 61) X(lockf, 72) \
 	X(lockf64, 72) X(sigwait, 128) X(pselect, 270) X(ppoll, 271) X(epoll_pwait, 281) X(posix_fallocate, 285) \
-	X(posix_fallocate64, 285) X(__read_chk, 0) X(__pread_chk, 17) X(__pread64_chk, 17) X(__recv_chk, 45) \
-	X(__poll_chk, 7) X(__ppoll_chk, 271)
+	X(posix_fallocate64, 285) X(__ppoll_chk, 271)
 
 typedef long function(long, long, long, long, long, long);
 
@@ -39,24 +40,50 @@ typedef long function(long, long, long, long, long, long);
 struct call {
 	function *_Atomic next;
 	uint64_t number;
-	bool is_same;
+	_Atomic bool is_told; /* if not, it is only passed on */
+	uint8_t same; /* how many arguments are the system call's */
 };
 
-_Static_assert(offsetof(struct call, next) == 0 && offsetof(struct call, number) == 8, "as `overlock_passes` has it");
+_Static_assert(offsetof(struct call, number) == 8 && offsetof(struct call, is_told) == 16, "as the assembler has it");
 
-#define ENTRY(which, of, same) \
-	struct call overlock_call_##which __attribute__((used)) = {.number = of, .is_same = same};
-#define ENTRY_SAME(which, of) ENTRY(which, of, true)
-#define ENTRY_LIKE(which, of) ENTRY(which, of, false)
+#define ENTRY(which, of, count) \
+	struct call overlock_call_##which __attribute__((used)) = {.number = of, .same = count};
+#define ENTRY_SAME(which, of) ENTRY(which, of, 6)
+#define ENTRY_FOUR(which, of) ENTRY(which, of, 4)
+#define ENTRY_LIKE(which, of) ENTRY(which, of, 0)
 SAME(ENTRY_SAME)
+FOUR(ENTRY_FOUR)
 LIKE(ENTRY_LIKE)
+
+/*
+ * Only what the C library itself does is told of. A library of the program's may have a function of its own by one of
+ * the names, with arguments and results of other types.
+ */
+static void find(struct call *call, const char *name, void *libc)
+{
+	void *next = dlsym(RTLD_NEXT, name);
+
+	atomic_store_explicit(&call->next, (function *)next, memory_order_relaxed);
+	atomic_store_explicit(&call->is_told, has_counter && libc != NULL && dlsym(libc, name) == next,
+			      memory_order_relaxed);
+}
 
 void find_sleeps(void)
 {
-#define FIND(name, number) \
-	atomic_store_explicit(&overlock_call_##name.next, (function *)dlsym(RTLD_NEXT, #name), memory_order_relaxed);
+	void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+
+#define FIND(name, number) find(&overlock_call_##name, #name, libc);
 	SAME(FIND)
+	FOUR(FIND)
 	LIKE(FIND)
+}
+
+void leave_sleeps(void)
+{
+#define LEAVE(name, number) atomic_store_explicit(&overlock_call_##name.is_told, false, memory_order_relaxed);
+	SAME(LEAVE)
+	FOUR(LEAVE)
+	LIKE(LEAVE)
 }
 
 /*
@@ -66,7 +93,6 @@ void find_sleeps(void)
 __attribute__((used)) long overlock_first(long one, long two, long three, long four, long five, long six,
 					  struct call *call)
 {
-	register long r10 __asm__("r10") = four, r8 __asm__("r8") = five, r9 __asm__("r9") = six;
 	function *next;
 	long result;
 
@@ -74,12 +100,11 @@ __attribute__((used)) long overlock_first(long one, long two, long three, long f
 	next = atomic_load_explicit(&call->next, memory_order_relaxed);
 	if (next != NULL)
 		return next(one, two, three, four, five, six);
-	if (!call->is_same)
+	if (call->same == 0)
 		return 0;
-	__asm__ volatile("syscall"
-			 : "=a"(result)
-			 : "a"(call->number), "D"(one), "S"(two), "d"(three), "r"(r10), "r"(r8), "r"(r9)
-			 : "rcx", "r11", "memory");
+	if (call->same == 4)
+		five = six = 0;
+	result = raw((long)call->number, one, two, three, four, five, six);
 	return result < 0 ? -1 : result;
 }
 
@@ -94,7 +119,7 @@ __asm__(".text\n"
 	".cfi_startproc\n"
 	"	cmpq $0, (%r11)\n"
 	"	je 3f\n"
-	"	cmpb $0, has_counter(%rip)\n"
+	"	cmpb $0, 16(%r11)\n"
 	"	je 4f\n"
 	".cfi_remember_state\n"
 	"	push %rbp\n"
@@ -168,4 +193,5 @@ __asm__(".text\n"
 		".cfi_endproc\n" \
 		".size " #name ", . - " #name "\n");
 SAME(PASSES)
+FOUR(PASSES)
 LIKE(PASSES)

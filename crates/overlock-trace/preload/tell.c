@@ -8,10 +8,12 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -30,7 +32,7 @@ struct place {
 };
 
 static __thread struct {
-	bool is_busy; /* a signal's handler has interrupted us */
+	void *busy; /* where it tells something; a signal's handler may have interrupted that */
 	bool is_known;
 	uint32_t thread;
 	uint32_t count;
@@ -108,7 +110,7 @@ static uint64_t ns_of(uint64_t stamp_then)
 	return stamp_then >= at_stamp ? at_ns : at_ns - (uint64_t)((double)(at_stamp - stamp_then) * speed);
 }
 
-static void start_stamps(void)
+void start_stamps(void)
 {
 	unsigned int a, b, c, d = 0;
 
@@ -142,9 +144,15 @@ static void ends(void *unused)
 static void claim(void)
 {
 	uint64_t serial = atomic_fetch_add_explicit(&shared->claims, 1, memory_order_relaxed);
+	long thread = self.is_known ? 1 : raw(SYS_gettid, 0, 0, 0, 0, 0, 0);
 	uint32_t first;
 
 	closes();
+	/* A child of vfork has this thread's memory for a while. */
+	if (thread <= 0 || (!self.is_known && raw(SYS_getpid, 0, 0, 0, 0, 0, 0) != process)) {
+		self.patience = PATIENCE;
+		return;
+	}
 	/* The same few chunks are used again and again: they are in the processor's cache. */
 	first = atomic_load_explicit(&shared->hint, memory_order_relaxed);
 	for (uint32_t i = 0; i < CHUNKS; i++) {
@@ -158,7 +166,7 @@ static void claim(void)
 							     memory_order_relaxed))
 			continue;
 		if (!self.is_known) {
-			self.thread = (uint32_t)syscall(SYS_gettid);
+			self.thread = (uint32_t)thread;
 			self.is_known = true;
 			pthread_setspecific(end, &self);
 			memset(self.places, 0, sizeof self.places);
@@ -214,16 +222,31 @@ static bool is_told(void)
 	return true;
 }
 
+/*
+ * Returns whether this thread tells something already. A handler may have left that behind by a jump: then this frame
+ * is not below it, unless it is on a stack for handlers.
+ */
+static SLOW bool is_busy(void)
+{
+	stack_t stack = {.ss_flags = SS_ONSTACK};
+
+	if (self.busy == NULL)
+		return false;
+	if (__builtin_frame_address(0) < self.busy)
+		return true;
+	return raw(SYS_sigaltstack, 0, (long)&stack, 0, 0, 0, 0) != 0 || (stack.ss_flags & SS_ONSTACK) != 0;
+}
+
 /* Returns whether this thread may tell something now; then `done` has to follow. */
 static bool begin(void)
 {
 	if (!is_told())
 		return false;
-	if (self.is_busy) {
+	if (is_busy()) {
 		atomic_fetch_add_explicit(&shared->dropped, 1, memory_order_relaxed);
 		return false;
 	}
-	self.is_busy = true;
+	self.busy = __builtin_frame_address(0);
 	atomic_signal_fence(memory_order_seq_cst);
 	return true;
 }
@@ -231,7 +254,7 @@ static bool begin(void)
 static void done(void)
 {
 	atomic_signal_fence(memory_order_seq_cst);
-	self.is_busy = false;
+	self.busy = NULL;
 }
 
 static void tell(struct event event)
@@ -272,7 +295,7 @@ static uint16_t place(void *code, void *frame)
 
 		for (size_t length = STACK_BYTES; copied <= 0 && length >= 64; length /= 4) {
 			to.iov_len = from.iov_len = length;
-			copied = syscall(SYS_process_vm_readv, self.thread, &to, 1, &from, 1, 0);
+			copied = raw(SYS_process_vm_readv, self.thread, (long)&to, 1, (long)&from, 1, 0);
 		}
 		copied = copied < 0 ? 0 : copied;
 		*event = (struct event){
@@ -383,11 +406,11 @@ static bool tell_account(uint32_t thread)
 	int file;
 
 	snprintf(text, sizeof text, "/proc/self/task/%u/schedstat", thread);
-	file = ran == 0 ? -1 : (int)syscall(SYS_openat, AT_FDCWD, text, O_RDONLY | O_CLOEXEC);
+	file = ran == 0 ? -1 : (int)raw(SYS_openat, AT_FDCWD, (long)text, O_RDONLY | O_CLOEXEC, 0, 0, 0);
 	if (file < 0)
 		return false;
-	length = syscall(SYS_read, file, text, sizeof text - 1);
-	syscall(SYS_close, file);
+	length = raw(SYS_read, file, (long)text, sizeof text - 1, 0, 0, 0);
+	raw(SYS_close, file, 0, 0, 0, 0, 0);
 	text[length < 0 ? 0 : length] = '\0';
 	end = strchr(text, ' ');
 	if (end == NULL)
@@ -527,12 +550,31 @@ void tell_wakes(enum kind kind, const volatile void *lock, bool all, void *code,
 	errno = error;
 }
 
+/* Returns of what type the file is of a call that may be for one of several, or 0. */
+static uint8_t type_of(uint32_t call, uint64_t file)
+{
+	struct stat status;
+
+	switch (call) {
+	case SYS_read:
+	case SYS_write:
+	case SYS_readv:
+	case SYS_writev:
+	case SYS_ioctl:
+	case SYS_sendfile:
+	case SYS_splice:
+		if (raw(SYS_fstat, (long)file, (long)&status, 0, 0, 0, 0) == 0)
+			return (uint8_t)(1 | (status.st_mode & S_IFMT) >> 11);
+	}
+	return 0;
+}
+
 void tell_slept(uint32_t call, uint64_t argument, uint64_t began, void *code, void *frame, long result)
 {
 	int error = errno;
 
 	/* Our own calls, amid what is told, are not the program's. */
-	if (!self.is_busy && is_told()) {
+	if (is_told() && !is_busy()) {
 		uint16_t site = place(code, frame);
 
 		tell((struct event){.at = now(),
@@ -540,6 +582,7 @@ void tell_slept(uint32_t call, uint64_t argument, uint64_t began, void *code, vo
 				    .other = call == SYS_wait4 ? (uint64_t)result : argument,
 				    .thread = call,
 				    .what = SLEPT,
+				    .kind = type_of(call, argument),
 				    .site = site});
 	}
 	errno = error;
@@ -578,6 +621,12 @@ void tell_yielded(void)
 	self.yielded = stamp();
 }
 
+/* Returns whether a system call that returns an address has failed. */
+static bool is_error(const void *at)
+{
+	return (long)at < 0 && (long)at > -4096;
+}
+
 /* Maps a file if it is the command's memory. */
 static struct shared *map(int file, uint64_t token)
 {
@@ -586,11 +635,11 @@ static struct shared *map(int file, uint64_t token)
 	void *at;
 
 	/* A shorter file would raise SIGBUS. */
-	if (pread(file, &first, sizeof first, 0) != sizeof first || first != token ||
-	    pread(file, &last, 1, sizeof(struct shared) - 1) != 1)
+	if (raw(SYS_pread64, file, (long)&first, sizeof first, 0, 0, 0) != sizeof first || first != token ||
+	    raw(SYS_pread64, file, (long)&last, 1, sizeof(struct shared) - 1, 0, 0) != 1)
 		return NULL;
-	at = mmap(NULL, sizeof(struct shared), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-	return at == MAP_FAILED ? NULL : at;
+	at = (void *)raw(SYS_mmap, 0, sizeof(struct shared), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	return is_error(at) ? NULL : at;
 }
 
 void tell_start(void)
@@ -601,30 +650,29 @@ void tell_start(void)
 	char path[64];
 	int file, command;
 
-	process = (uint32_t)getpid();
-	start_stamps();
+	process = (uint32_t)raw(SYS_getpid, 0, 0, 0, 0, 0, 0);
 	if (variable == NULL || sscanf(variable, "%d:%d:%llu", &file, &command, &token) != 3)
 		return;
 	mapped = map(file, token);
 	if (mapped == NULL) {
 		/* The program's parent may have closed the descriptor. */
 		snprintf(path, sizeof path, "/proc/%d/fd/%d", command, file);
-		file = open(path, O_RDWR | O_CLOEXEC);
+		file = (int)raw(SYS_openat, AT_FDCWD, (long)path, O_RDWR | O_CLOEXEC, 0, 0, 0);
 		mapped = file < 0 ? NULL : map(file, token);
 		if (file >= 0)
-			close(file);
+			raw(SYS_close, file, 0, 0, 0, 0, 0);
 	}
 	if (mapped == NULL || mapped->layout != LAYOUT || pthread_key_create(&end, ends) != 0)
 		return;
 	atomic_fetch_add_explicit(&mapped->joined, 1, memory_order_relaxed);
-	mark = mmap(NULL, sizeof *mark, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (mark == MAP_FAILED || madvise(mark, sizeof *mark, MADV_WIPEONFORK) != 0)
+	mark = (void *)raw(SYS_mmap, 0, sizeof *mark, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (is_error(mark) || raw(SYS_madvise, (long)mark, sizeof *mark, MADV_WIPEONFORK, 0, 0, 0) != 0)
 		mark = NULL;
 	else
 		*mark = 1;
 	/* Not for long: the command may have ended. */
 	if (atomic_load_explicit(&mapped->is_watched, memory_order_relaxed) == NOT_YET)
-		syscall(SYS_futex, &mapped->is_watched, FUTEX_WAIT, NOT_YET, &(struct timespec){.tv_sec = 1}, NULL, 0);
+		raw(SYS_futex, (long)&mapped->is_watched, FUTEX_WAIT, NOT_YET, (long)&(struct timespec){.tv_sec = 1}, 0, 0);
 	shared = mapped;
 	waiting_anywhere = mapped->waiting;
 }
@@ -636,7 +684,7 @@ void tell_forked(void)
 			return;
 		*mark = 1;
 	}
-	process = (uint32_t)getpid();
+	process = (uint32_t)raw(SYS_getpid, 0, 0, 0, 0, 0, 0);
 	/* The chunk is the parent's, and so are the threads that wait. */
 	memset(&self, 0, sizeof self);
 	if (waiting_here[0] != 0 || waiting_here[1] != 0)

@@ -10,6 +10,7 @@
 #include "layout.h"
 
 #define SETS 4096
+#define SLOW __attribute__((noinline))
 
 #pragma GCC visibility push(hidden)
 
@@ -117,10 +118,27 @@ struct wait {
 };
 
 /*
+ * Makes a system call itself: a program may have functions of its own by the names of the C library's. Errors are small
+ * negative numbers, and `errno` stays as it is.
+ */
+static inline long raw(long number, long one, long two, long three, long four, long five, long six)
+{
+	register long r10 __asm__("r10") = four, r8 __asm__("r8") = five, r9 __asm__("r9") = six;
+	long result;
+
+	__asm__ volatile("syscall"
+			 : "=a"(result)
+			 : "a"(number), "D"(one), "S"(two), "d"(three), "r"(r10), "r"(r8), "r"(r9)
+			 : "rcx", "r11", "memory");
+	return result;
+}
+
+/*
  * Stamps are cheaper than the clock: cycles of the processor's counter, where its speed does not change, else
  * nanoseconds. They become nanoseconds by what both have done since the start.
  */
 extern bool has_counter;
+void start_stamps(void);
 uint64_t now(void);
 
 static inline uint64_t stamp(void)
@@ -137,8 +155,9 @@ static inline uint64_t stamp(void)
  */
 bool prepare(void);
 
-/* Finds those in which a thread may sleep. */
+/* Finds those in which a thread may sleep, and tells of none of them any more. */
 void find_sleeps(void);
+void leave_sleeps(void);
 
 /* Joins the command's memory, if there is any. */
 void tell_start(void);

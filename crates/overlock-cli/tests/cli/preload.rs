@@ -20,6 +20,28 @@ fn readers_that_take_turns_past_a_writer_are_named() {
     assert!(passed > 0.5, "{lock}");
 }
 
+/// The program is as without the library, and each of its sleeps is counted, however short.
+#[test]
+fn each_sleep_in_a_call_is_told() {
+    needs!(can_look());
+    let (_folder, program) = compiled("own");
+    let alone = Command::new(&program).output().unwrap();
+    assert_eq!(alone.stdout, b"0\n2\n", "{alone:?}");
+    let path = tempfile::tempdir().unwrap();
+    let records = path.path().join("records").to_str().unwrap().to_owned();
+    let said = said(&["trace", "--source", "preload", "--out", &records, "--", &program]);
+    assert_eq!((said.code, &*said.stdout), (Some(7), "0\n2\n"), "{said:?}");
+    let written = std::fs::read_to_string(&records).unwrap();
+    for at in ["at_poll (", "at_read (", "nap ("] {
+        let is_it = |line: &&str| line.contains(&format!("\"where\":\"{at}"));
+        let line = written.lines().find(is_it).unwrap_or_else(|| panic!("{at} {said:?}"));
+        let row: serde_json::Value = serde_json::from_str(line).unwrap();
+        // A thread may find what it would have waited for, if it comes late.
+        let waits = row["waits"].as_u64().unwrap();
+        assert!((50..=100).contains(&waits) && row["is_estimate"] == false, "{row}");
+    }
+}
+
 /// Writers may pass each other as readers do, but that has another cure.
 #[test]
 fn writers_alone_do_not_wait_for_readers() {

@@ -1,7 +1,7 @@
 //! Why a thread left its processor, by the kernel's own call chain, or by its system call.
 
 use super::Kind;
-use super::table::lines;
+use super::table::{Line, lines};
 use crate::analysis::Reason;
 use crate::analysis::hash::HashMap;
 use std::cell::{Cell, OnceCell};
@@ -134,8 +134,14 @@ impl Kernel {
         reason
     }
 
-    /// Returns the number for a system call with a first argument that may be a file of a process.
-    pub(crate) fn call(&mut self, process: u32, call: i64, argument: u64) -> Reason {
+    /// Returns the number for a system call with a first argument that may be a file of a process, of
+    /// a type, if that is known: the upper bits of its mode.
+    pub(crate) fn call(
+        &mut self,
+        process: u32,
+        call: i64,
+        (file, kind): (u64, Option<u8>),
+    ) -> Reason {
         let number = call.to_string();
         let found = lines("calls").iter().find_map(|line| {
             let (of, name) = line.name.split_once(' ')?;
@@ -145,18 +151,29 @@ impl Kernel {
             return self.reason(Kind::Call, &format!("system call {call}"));
         };
         let (kind, what) = match line.kind {
-            Kind::Call => self.file(process, argument).unwrap_or((Kind::Call, "")),
+            // By the number of a file that has been closed, there may be another.
+            Kind::Call if call == libc::SYS_close => (Kind::Call, ""),
+            Kind::Call => self.file(process, file, kind).unwrap_or((Kind::Call, "")),
             kind => (kind, line.words),
         };
         self.reason(kind, &words(name, what))
     }
 
-    /// Returns what an open file of a process is.
-    fn file(&mut self, process: u32, descriptor: u64) -> Option<(Kind, &'static str)> {
+    /// Returns what an open file of a process is, or was: by its number there may be another one now.
+    fn file(
+        &mut self,
+        process: u32,
+        descriptor: u64,
+        kind: Option<u8>,
+    ) -> Option<(Kind, &'static str)> {
         let folder = PathBuf::from(format!("/proc/{process}/fd"));
-        let link = std::fs::read_link(folder.join(descriptor.to_string())).ok()?;
-        let name = link.to_str()?;
-        let line = lines("files").iter().find(|line| name.starts_with(line.name))?;
+        let link = std::fs::read_link(folder.join(descriptor.to_string())).unwrap_or_default();
+        let is_it = |line: &&Line| link.to_str().is_some_and(|name| name.starts_with(line.name));
+        let is_of = |line: &&Line| kind.is_none_or(|kind| types(line.kind).contains(&kind));
+        let Some(line) = lines("files").iter().find(is_it).filter(is_of) else {
+            let line = lines("files").iter().find(|line| kind.is_some_and(|_| is_of(line)))?;
+            return Some((line.kind, line.words)).filter(|_| kind != Some(0) && kind != Some(2));
+        };
         if line.kind != Kind::Pipe {
             return Some((line.kind, line.words));
         }
@@ -205,6 +222,17 @@ impl Kernel {
             let next = functions.partition_point(|(start, _)| start <= address);
             Some(&*functions.get(next.checked_sub(1)?)?.1)
         })
+    }
+}
+
+/// Returns which types of files are of a kind: the upper bits of their modes (inode(7)).
+fn types(kind: Kind) -> &'static [u8] {
+    match kind {
+        Kind::Pipe => &[1],
+        Kind::Terminal => &[2],
+        Kind::Disk => &[4, 6, 8],
+        Kind::Socket => &[12],
+        _ => &[0],
     }
 }
 
@@ -358,11 +386,11 @@ mod tests {
         let mut kernel = Kernel::default();
         for line in lines("calls") {
             let (number, name) = line.name.split_once(' ').unwrap();
-            let reason = kernel.call(0, number.parse().unwrap(), 0);
+            let reason = kernel.call(0, number.parse().unwrap(), (0, None));
             assert_eq!(kernel.why(reason), (line.kind, &*words(name, line.words)));
         }
         // The call does not tell which of the two it is.
-        let write = kernel.call(0, libc::SYS_pwrite64, 0);
+        let write = kernel.call(0, libc::SYS_pwrite64, (0, None));
         assert_eq!(kernel.text(write), "pwrite64, a disk, or a lock of its file");
         assert!(lines("calls").len() > 40, "a table that is not read is empty");
         let process = std::process::id();
@@ -372,8 +400,17 @@ mod tests {
             let _writes = is_own.then_some(writes);
             let mut kernel = Kernel::default();
             let file = std::os::fd::AsRawFd::as_raw_fd(&reads).unsigned_abs().into();
-            let reason = kernel.call(process, libc::SYS_read, file);
-            assert_eq!(kernel.why(reason), told);
+            for kind in [None, Some(1)] {
+                let reason = kernel.call(process, libc::SYS_read, (file, kind));
+                assert_eq!(kernel.why(reason), told);
+            }
+            // By that number there was another file when the call was made.
+            for (kind, told) in [(12, "read, a socket"), (0, "read"), (2, "read")] {
+                let reason = kernel.call(process, libc::SYS_read, (file, Some(kind)));
+                assert_eq!(kernel.text(reason), told);
+            }
+            let reason = kernel.call(process, libc::SYS_close, (file, None));
+            assert_eq!(kernel.text(reason), "close");
         }
     }
 }

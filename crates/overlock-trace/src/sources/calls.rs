@@ -56,7 +56,7 @@ impl Call {
     pub(crate) fn reason(&self, tracer: &mut Tracer, process: u32) -> Reason {
         match self.is_futex_wait() {
             true => FUTEX,
-            false => tracer.kernel.call(process, self.number, self.arguments[0]),
+            false => tracer.kernel.call(process, self.number, (self.arguments[0], None)),
         }
     }
 

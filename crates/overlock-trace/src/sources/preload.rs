@@ -96,8 +96,10 @@ impl Preload {
     fn read(&mut self, tracer: &mut Tracer, until: u64) {
         // A process may open another file by that number.
         tracer.told.reasons.clear();
-        for batch in self.memory.drain() {
-            tracer.told.take(batch);
+        let batches = self.memory.drain();
+        let now = platform::now_ns();
+        for batch in batches {
+            tracer.told.take(batch, now);
         }
         tracer.told.events.make_contiguous().sort_by_key(|one| one.at);
         let dropped = self.memory.dropped();
@@ -228,10 +230,12 @@ impl Tracer {
             }
             memory::SLEPT => {
                 let site = self.place(process, thread, &event, stack);
-                let call = (process, event.thread, event.other);
+                let call = (process, event.thread, event.other, event.kind);
                 let known = self.told.reasons.get(&call).copied();
-                let reason =
-                    known.unwrap_or_else(|| self.kernel.call(call.0, call.1.into(), call.2));
+                let reason = known.unwrap_or_else(|| {
+                    let file = (event.other, event.kind.checked_sub(1).map(|kind| kind >> 1));
+                    self.kernel.call(process, event.thread.into(), file)
+                });
                 self.told.reasons.insert(call, reason);
                 self.python.was_at(thread, Some(site), (event.lock, at));
                 let child = u32::try_from(event.other).ok().filter(|_| is_wait4(&event));

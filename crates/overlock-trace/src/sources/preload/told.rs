@@ -26,12 +26,15 @@ pub(crate) struct Told {
     /// Which thread had the lock of a file when a look last found a thread waiting for it.
     pub(super) blockers: HashMap<u32, u32>,
     /// What calls of processes were for, by their number and first argument, in this turn.
-    pub(super) reasons: HashMap<(u32, u32, u64), Reason>,
+    pub(super) reasons: HashMap<(u32, u32, u64, u8), Reason>,
     /// No records tell of switches.
     pub(super) is_coarse: bool,
     /// The processor time for which a sample stands.
     pub(super) sample_ns: u64,
 }
+
+/// The longest time in a loop that yields that is told at once.
+const LONGEST_NS: u64 = 1_000_000_000;
 
 #[derive(Debug)]
 pub(super) struct Saying {
@@ -83,6 +86,7 @@ impl Told {
         self.holders.remove(&thread);
         self.yields.remove(&thread);
         self.blockers.remove(&thread);
+        self.released_at.remove(&thread);
     }
 
     /// Returns how many samples there would be of a time in a loop that yields.
@@ -94,10 +98,18 @@ impl Told {
         samples
     }
 
-    pub(super) fn take(&mut self, batch: Batch) {
+    /// Takes what a thread has told until now. Programs can write anything into that memory.
+    pub(super) fn take(&mut self, batch: Batch, now: u64) {
         let Batch { process, thread, events } = batch;
         let mut events = events.into_iter();
-        while let Some(event) = events.next() {
+        while let Some(mut event) = events.next() {
+            event.at = if event.what == memory::STACK { event.at } else { event.at.min(now) };
+            match event.what {
+                memory::GOT | memory::TAKES => event.other = event.other.min(event.at),
+                memory::SLEPT => event.lock = event.lock.min(event.at),
+                memory::YIELDS => event.lock = event.lock.min(LONGEST_NS),
+                _ => {}
+            }
             if event.what == memory::STACK {
                 let length = event.thread as usize;
                 let slots = length.div_ceil(size_of::<memory::Event>()).min(events.len());
@@ -128,6 +140,24 @@ mod tests {
     use super::*;
     use memory::Event;
 
+    /// A program can write anything into the memory.
+    #[test]
+    fn what_is_told_is_not_of_the_future() {
+        let all = [memory::GOT, memory::SLEPT, memory::YIELDS, memory::WAITS];
+        let odd = |what| Event {
+            what,
+            at: u64::MAX,
+            lock: u64::MAX,
+            other: u64::MAX,
+            ..Event::default()
+        };
+        let mut told = Told { sample_ns: 1, ..Told::default() };
+        told.take(Batch { process: 7, thread: 8, events: all.map(odd).to_vec() }, 1000);
+        assert!(told.events.iter().all(|one| one.at == 1000));
+        assert_eq!((told.events[0].event.other, told.events[1].event.lock), (1000, 1000));
+        assert_eq!(told.events[2].event.lock, LONGEST_NS);
+    }
+
     /// A signal's handler may tell a place and wait elsewhere before the wait that it interrupts.
     #[test]
     fn a_stack_belongs_to_the_waits_of_its_place() {
@@ -140,7 +170,7 @@ mod tests {
         let wait = |at, site| Event { what: memory::WAITS, at, site, ..Event::default() };
         let mut told = Told::default();
         let events = vec![stack(1), stack(2), wait(10, 2), wait(20, 1), wait(30, 1)];
-        told.take(Batch { process: 7, thread: 8, events });
+        told.take(Batch { process: 7, thread: 8, events }, 1000);
         let code = |one: &Saying| one.stack.as_ref().map(|stack| stack.code);
         let codes: Vec<_> = told.events.iter().map(code).collect();
         assert_eq!(codes, [Some(102), Some(101), None]);
