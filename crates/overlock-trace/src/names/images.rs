@@ -9,6 +9,8 @@ use crate::sources::records::{Mapping, Stack};
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, FrameAddress, Module, Unwinder as _};
 use object::{Object as _, ObjectSection as _, ObjectSegment as _, ObjectSymbol as _};
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
 use std::rc::Rc;
 
 /// Bytes of a file, shared by all processes that map it.
@@ -57,6 +59,8 @@ pub(crate) struct Images {
     images: Vec<Image>,
     of_process: HashMap<u32, usize>,
     files: HashMap<String, Option<Rc<Sections>>>,
+    /// Files of containers, which can't be found any more when their processes have ended.
+    open: HashMap<String, File>,
     cache: CacheX86_64,
     sites: HashMap<Frames, Site>,
     frames: Vec<Frames>,
@@ -119,6 +123,12 @@ impl Images {
         let image = self.of_process[&process];
         let path = resolve(process, &mapping.path);
         let sections = self.files.entry(path.clone()).or_insert_with(|| sections(&path)).clone();
+        if path != mapping.path
+            && !self.open.contains_key(&path)
+            && let Ok(file) = File::open(&path)
+        {
+            self.open.insert(path.clone(), file);
+        }
         let image = &mut self.images[image];
         if let Some(sections) = sections
             && let Some(base) = sections.base(&mapping)
@@ -292,6 +302,12 @@ impl Images {
             code.text.get(usize::try_from(code.at - code.start).ok()?..)
         };
         frames.addresses.iter().skip(1).filter_map(text).any(|text| text.starts_with(&RETURNS))
+    }
+
+    /// Returns the path by which a file can be read now.
+    pub(crate) fn readable(&self, path: &str) -> String {
+        let open = self.open.get(path).map(|file| format!("/proc/self/fd/{}", file.as_raw_fd()));
+        open.unwrap_or_else(|| path.to_owned())
     }
 
     pub(crate) fn process(&self, frames: &Frames) -> Option<u32> {

@@ -40,7 +40,8 @@ impl Symbols {
             let address = address.saturating_sub(u64::from(depth > 0));
             match images.file(frames, address) {
                 Some((path, at)) => {
-                    let file = self.files.entry(path.to_owned()).or_insert_with(|| File::new(path));
+                    let new = || File::new(&images.readable(path));
+                    let file = self.files.entry(path.to_owned()).or_insert_with(new);
                     file.name(path, at, &mut named);
                 }
                 None => {
