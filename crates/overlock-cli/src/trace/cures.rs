@@ -34,7 +34,10 @@ pub(super) fn chain(one: &Finding) -> Option<String> {
         });
         said += &format!(" for {who}, which {}", did.collect::<Vec<_>>().join(", and "));
     }
-    Some(said + " of that time.")
+    let known: u64 = steps.last()?.iter().map(|(_, ns)| ns).sum();
+    let rest =
+        if known * 5 < waited * 4 { "; the rest is not known, or in small parts" } else { "" };
+    Some(format!("{said} of that time{rest}."))
 }
 
 /// Says what a thread does that others wait for.
@@ -74,10 +77,9 @@ pub(super) fn ends_in_time(one: &Finding) -> bool {
 
 /// Says how to cure that a thread has no processor that others wait for, if these would get one.
 pub(super) fn inversion(one: &Finding) -> Option<String> {
-    let (last, _) = one.followed().pop()?.into_iter().next()?;
+    let last = one.outranked()?;
     let thread = if last.threads == 1 { &last.thread } else { "A thread" };
-    (last.state == State::Preempted && !last.what.is_empty())
-        .then(|| told("inversion", &[("thread", thread), ("rank", &last.what)]))
+    Some(told("inversion", &[("thread", thread), ("rank", &last.what)]))
 }
 
 /// The calls that take the lock of a file's inode, and those that take the lock of the memory map.

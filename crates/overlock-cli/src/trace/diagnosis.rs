@@ -24,7 +24,10 @@ pub(super) fn diagnosis(found: &Findings) -> String {
     };
     let worst = class.and_then(|class| worst_of(found, class).finding);
     let finding = worst.or_else(|| crowd.cloned());
-    let chain = finding.and_then(|one| chain(&one)).map(|chain| format!(" {chain}"));
+    let chain = finding.and_then(|one| chain(&one)).map(|chain| match found.verdict.cure {
+        LetWritersPass => format!(" {}", chain.replacen("They wait", "These wait", 1)),
+        _ => format!(" {chain}"),
+    });
     cost(found) + &chain.unwrap_or_default()
 }
 
@@ -89,7 +92,7 @@ fn cost(found: &Findings) -> String {
             None => State::Unknown,
         },
         Cure::GiveProcessors => State::Preempted,
-        _ => holder.largest(),
+        _ => found.blamed(holder),
     };
     say("locks", &lock, held(state), &during(found, state))
 }
@@ -108,13 +111,22 @@ fn waits(found: &Findings, say: &dyn Fn(&'static str, &Worst, String, &str) -> S
         _ => "something to do",
     };
     let said = say("waits", &work, part, thing);
-    let row = finding.map(|one| &one.row).filter(|row| row.timed_out * 2 > row.waits);
-    let times = row.map(|row| {
-        let count = |of: u64| units::count(of as f64);
-        let words = [("part", &*count(row.timed_out)), ("all", &count(row.waits))];
-        format!(" {}", told("timed-out", &words))
+    let row = finding.map(|one| &one.row);
+    let timed_out = row.filter(|row| times_out(row)).map(|row| {
+        let part = percent(share(row.timed_out_ns, row.waited_ns));
+        let words = [("part", &*part), ("longest", &units::time(row.longest_ns as f64))];
+        told("timed-out", &words)
     });
-    said + &times.unwrap_or_default()
+    let all = row
+        .and_then(|row| row.always_here(found.report.elapsed_ns))
+        .map(|count| told("always-there", &[("count", &count.to_string())]));
+    let more = timed_out.or(all).map(|more| format!(" {more}"));
+    said + &more.unwrap_or_default()
+}
+
+/// Returns whether most of some waits were ended by nobody, but by their time.
+fn times_out(row: &WaitStats) -> bool {
+    row.timed_out_ns * 2 > row.waited_ns
 }
 
 /// Returns whether most threads are those of a runtime and have nothing to run, while what its own
@@ -262,12 +274,20 @@ fn idle(found: &Findings) -> String {
     match inversion(one) {
         Some(cure) => cure,
         None if work.is(Kind::Barrier) => told("barrier", &[]),
+        None if times_out(&one.row) => told("time-out", &[]),
+        None if is_pool(found, one) => told("pool", &[]),
         None if ends_in_time(one) => told("ends-in-time", &[]),
         None if work.is(Kind::Socket) && one.is_delayed() => told("delayed", &[]),
         None if chain(one).is_some() => told("follow", &[]),
         None if work.is(Kind::Poll) && found.sees_no_wakers(one) => told("idle-poll", &[]),
         None => told("idle", &[]),
     }
+}
+
+/// Returns whether the same few threads do at a place all the time what they may do for others.
+fn is_pool(found: &Findings, one: &Finding) -> bool {
+    let outside = [Kind::Socket, Kind::Pipe, Kind::OwnPipe, Kind::Poll, Kind::Call, Kind::Timer];
+    outside.contains(&one.kind) && one.row.always_here(found.report.elapsed_ns).is_some()
 }
 
 /// Says why too little was seen, if that is not that holders are unknown, and how to see more: the

@@ -45,7 +45,7 @@ fn evidence(found: &Findings) -> Vec<String> {
     let unknown = share(unknown.map(|one| one.row.waited_ns).sum(), total);
     let mut lines = vec![format!(
         "{} {}, {} s: {} on processors, {} able to run without one, {} without quota; asleep {} for \
-         locks, {} for what is outside, {} for work; {} unseen.",
+         locks, {} for what is outside, {} otherwise; {} unseen.",
         found.report.threads,
         if found.report.threads == 1 { "thread" } else { "threads" },
         units::three(found.report.elapsed_ns as f64 / 1e9),

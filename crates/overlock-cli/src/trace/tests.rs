@@ -236,7 +236,7 @@ fn what_is_not_known_is_unseen_and_what_sees_it_is_told() {
     let mut found = Findings::judged(report, rows, loops, facts);
     found.verdict.cure = Cure::LookCloser;
     let text = text(&found, 10);
-    assert!(text.contains("0 % for work; 40 % unseen"), "{text}");
+    assert!(text.contains("0 % otherwise; 40 % unseen"), "{text}");
     assert!(diagnosis(&found).contains("40 %") && advice(&found).contains("socket"), "{text}");
     // Looks know who holds the C library's mutexes, so that this is another's.
     found.rows[0].row.looked = None;

@@ -11,6 +11,16 @@ impl Analysis {
         Some((line.state(), line.since()))
     }
 
+    /// Returns threads, each with its process, that have slept since before a time at a place that
+    /// is not known.
+    pub fn nameless_since(&self, before: u64) -> impl Iterator<Item = (u32, u32)> {
+        self.threads.iter().filter_map(move |(id, thread)| {
+            let is_nameless = matches!(thread.line.state(), State::Asleep(_, Site(0)));
+            let is_it = is_nameless && !thread.has_ended && thread.line.since() < before;
+            is_it.then_some((*id, thread.process))
+        })
+    }
+
     /// Returns where a thread waits or sleeps, or no place if it runs, if that is known.
     #[must_use]
     pub fn place_of(&self, thread: u32) -> Option<Option<Site>> {

@@ -4,7 +4,7 @@ use super::chain::Link;
 use super::spin::SpinReport;
 use super::state::{Reason, Site, State, Times};
 use overlock_results::stats::Sum;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a thread slept for, and where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,8 +49,12 @@ pub struct WaitStats {
     pub handed_on: u64,
     /// How often a thread was woken and found that another had taken the lock.
     pub lost: u64,
-    /// How many waits have ended by themselves, as when their time was over.
+    /// How many waits have ended by themselves, as when their time was over, and how long these
+    /// were.
     pub timed_out: u64,
+    pub timed_out_ns: u64,
+    /// The threads that were here, up to a few.
+    pub threads: BTreeSet<u32>,
     /// How often the lock's memory was looked at during a wait, and how often it was free.
     pub looks: u64,
     pub found_free: u64,
@@ -75,8 +79,25 @@ impl WaitStats {
         WaitStats { key, ..WaitStats::default() }
     }
 
+    /// A thread was here.
+    pub(crate) fn was_here(&mut self, thread: u32) {
+        if self.threads.len() < MOST_ENDERS {
+            self.threads.insert(thread);
+        }
+    }
+
+    /// Returns how many threads were here nearly all of some time, if at least two were, and no
+    /// other one.
+    #[must_use]
+    pub fn always_here(&self, elapsed_ns: u64) -> Option<usize> {
+        let count = self.threads.len();
+        let all = elapsed_ns.saturating_mul(count as u64);
+        ((2..MOST_ENDERS).contains(&count) && self.waited_ns > all / 10 * 9).then_some(count)
+    }
+
     /// Adds a stall of a thread.
     pub(crate) fn stall(&mut self, thread: u32, ns: u64) {
+        self.was_here(thread);
         self.waits += 1;
         self.waited_ns += ns;
         self.wait_ns.record(ns);
@@ -110,6 +131,8 @@ impl WaitStats {
         self.handed_on += other.handed_on;
         self.lost += other.lost;
         self.timed_out += other.timed_out;
+        self.timed_out_ns += other.timed_out_ns;
+        other.threads.iter().for_each(|thread| self.was_here(*thread));
         self.looks += other.looks;
         self.found_free += other.found_free;
         self.in_crowd += other.in_crowd;

@@ -26,6 +26,7 @@ impl Analysis {
         let new = TimedOut { lock, site, row, from: wait.from, to: at, ns, ran };
         let all = before.map_or(new, |one| TimedOut { to: at, ns: one.ns + ns, ran, ..one });
         self.rows[row].timed_out += 1;
+        self.rows[row].timed_out_ns += at.saturating_sub(wait.began);
         thread_of(self, id, |thread| thread.timed_out = Some(all));
     }
 

@@ -77,6 +77,7 @@ impl Analysis {
             let row = &mut self.rows[index];
             row.waits += u64::from(!look.is_old);
             row.waited_ns += ns;
+            row.was_here(*id);
             row.take(&wait, to, self.limits.reasons);
             if let Some(thread) = self.threads.get_mut(id) {
                 thread.looked_ns = if look.is_old { thread.looked_ns + ns } else { ns };

@@ -35,8 +35,8 @@ const WORDS: [[&str; 3]; COUNT] = [
     ["running", "ran", "ran"],
     ["preempted", "preempted", "had no processor"],
     ["throttled", "throttled", "had no quota"],
-    ["asleep", "slept", "slept itself"],
-    ["waiting", "slept", "slept itself"],
+    ["asleep", "slept", "slept"],
+    ["waiting", "slept", "slept"],
     ["late", "late", "was late"],
     ["unknown", "unknown", "is unknown"],
 ];

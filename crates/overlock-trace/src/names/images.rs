@@ -190,6 +190,11 @@ impl Images {
     /// nearer before its instruction than others, or behind a call that names none.
     fn frame(&self, image: usize, at: u64, from: u64, stack: &Stack<'_>) -> Option<u64> {
         let of = Frames { image, ..Frames::default() };
+        // Go keeps other addresses of code on its stacks, too.
+        let (path, _) = self.file(&of, at)?;
+        if self.files.get(path)?.as_ref()?.is_go {
+            return None;
+        }
         let call = |frame: u64| {
             let behind = stack.word(frame.wrapping_add(8))?;
             let code = self.code_of(&of, behind)?;

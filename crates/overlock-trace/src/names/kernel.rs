@@ -134,8 +134,8 @@ impl Kernel {
         reason
     }
 
-    /// Returns the number for a system call with a first argument that may be a file of a process, of
-    /// a type, if that is known: the upper bits of its mode.
+    /// Returns the number for a system call with a first argument that may be a file of a process,
+    /// of a type, if that is known: the upper bits of its mode.
     pub(crate) fn call(
         &mut self,
         process: u32,
@@ -159,7 +159,8 @@ impl Kernel {
         self.reason(kind, &words(name, what))
     }
 
-    /// Returns what an open file of a process is, or was: by its number there may be another one now.
+    /// Returns what an open file of a process is, or was: by its number there may be another one
+    /// now.
     fn file(
         &mut self,
         process: u32,

@@ -158,7 +158,10 @@ fn implemented(function: &str) -> Option<(&str, &str, &str)> {
 /// How many callers of a function are shown with it.
 const CALLERS: usize = 2;
 /// Where threads begin: nothing is told by these.
-const BEGINNINGS: [&str; 9] = [
+const BEGINNINGS: [&str; 12] = [
+    "operator()",
+    "__invoke",
+    "_M_",
     "__rust_try",
     "start_thread",
     "clone",

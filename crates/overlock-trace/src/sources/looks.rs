@@ -49,6 +49,8 @@ const SETTLED_NS: u64 = 20_000;
 /// Looks that come later than this are worth a warning.
 const TOO_RARE_NS: u64 = 4_000_000;
 const COARSE_TOO_RARE_NS: u64 = 20_000_000;
+/// How many threads are looked at that no record has told of.
+const MOST_LOOKED: usize = 16;
 /// Looks may take this part of one processor: one of so many.
 const SHARE: u64 = 10;
 impl Looks {
@@ -193,6 +195,21 @@ impl Looks {
             false => Holder::Unknown,
         };
         Some(Look { state: State::Waiting(lock, site), holder, is_old })
+    }
+}
+
+impl Tracer {
+    /// Looks where threads are that have slept since before a time, if no record has told.
+    pub(crate) fn look_at_sleeps(&mut self, before: u64) {
+        let nameless = self.analysis.nameless_since(before).take(MOST_LOOKED);
+        for (thread, process) in nameless.collect::<Vec<_>>() {
+            let at = platform::now_ns();
+            if let Ok(Some(call)) = calls::read(process, thread) {
+                let site = call.site(self, (process, thread));
+                let reason = call.reason(self, process);
+                self.finds([(at, thread, What::Sleeps(reason, site, 0))]);
+            }
+        }
     }
 }
 

@@ -82,6 +82,14 @@ impl Finding {
         }
     }
 
+    /// Returns the thread for which others wait here while it has no processor, because threads
+    /// come first that are more urgent, and how urgent it is.
+    #[must_use]
+    pub fn outranked(&self) -> Option<Step> {
+        let (last, _) = self.followed().pop()?.into_iter().next()?;
+        (last.state == State::Preempted && !last.what.is_empty()).then_some(last)
+    }
+
     /// Returns whether it is known for whom threads wait here.
     #[must_use]
     pub fn is_followed(&self) -> bool {

@@ -187,6 +187,7 @@ impl Findings {
         let retaken = locks.iter().filter(|one| one.kind == Kind::Retake).filter(is_told);
         let retaken: u64 = retaken.map(|one| one.row.waited_ns).sum();
         let all: u64 = locks.iter().map(|one| one.row.waited_ns).sum();
+        let blamed = self.blamed(holder);
         let cure = match worst.kind {
             _ if retaken * 2 > all => Cure::UnlockFirst,
             _ if worst.circle_ns() * 2 > worst.row.waited_ns => Cure::TakeInOrder,
@@ -194,7 +195,7 @@ impl Findings {
                 Cure::ReleaseFirst
             }
             kind if kind.is_runtimes() => Cure::LeaveRuntime,
-            kind => match cure_of(holder) {
+            kind => match cure_of(blamed) {
                 Cure::LookCloser if kind == Kind::Monitor => Cure::LeaveRuntime,
                 cure => cure,
             },
@@ -207,6 +208,23 @@ impl Findings {
         match may_be && is_behind && behind * 2 > holder.total() {
             true => Cure::LetWritersPass,
             false => cure,
+        }
+    }
+
+    /// Returns what the holders of locks did for most of the time. If other programs had the
+    /// processors, and came first by no rank, that says nothing of this one, as far as it was seen
+    /// to do anything else.
+    #[must_use]
+    pub fn blamed(&self, holder: &Times) -> State {
+        let rest = holder.total() - holder.of(State::Preempted);
+        let worst = self.of(Class::Lock).into_iter().next();
+        let is_outranked = worst.is_some_and(|one| one.outranked().is_some());
+        match !self.competes() && !is_outranked && rest * 5 > holder.total() {
+            true => {
+                let others = State::HOLDERS.into_iter().filter(|state| *state != State::Preempted);
+                others.max_by_key(|state| holder.of(*state)).unwrap_or(State::Unknown)
+            }
+            false => holder.largest(),
         }
     }
 
@@ -247,6 +265,7 @@ impl Findings {
             let is_asked_for = row.kept.is_none() && row.handed_on * 2 > row.waits;
             matches!(one.kind, Kind::Condvar | Kind::Poll)
                 && !is_asked_for
+                && row.timed_out_ns * 2 < row.waited_ns
                 && nothing > CROWD
                 && nothing * 2 > row.waits
         };
@@ -304,9 +323,9 @@ impl Findings {
     }
 }
 
-/// Returns the cure for the largest part.
-fn cure_of(holder: &Times) -> Cure {
-    match holder.largest() {
+/// Returns the cure for what holders did for most of the time.
+fn cure_of(did: State) -> Cure {
+    match did {
         State::Running => Cure::ShortenSection,
         State::Preempted => Cure::GiveProcessors,
         State::Throttled => Cure::RaiseQuota,
