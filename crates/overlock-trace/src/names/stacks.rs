@@ -28,7 +28,8 @@ pub(crate) fn kind(stack: &[Frame], op: Op) -> Kind {
     let takes_lock = |frame: &Frame| TAKES.iter().any(|name| frame.function.contains(name));
     match kind {
         Some(Kind::Condvar)
-            if (is_inside && op != Op::Other) || passing_on(stack).any(takes_lock) =>
+            if (is_inside && op != Op::Other)
+                || stack.iter().take(passed(stack)).any(takes_lock) =>
         {
             Kind::Retake
         }

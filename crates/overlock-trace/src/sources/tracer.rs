@@ -210,12 +210,11 @@ impl Tracer {
         let threads = self.threads.iter().map(|(one, of)| (*one, *of, lacks(*one)));
         self.urgency.ask(threads);
         let before = self.last.saturating_sub(ASK_EVERY_NS);
+        let mut waits: Vec<_> = self.analysis.waiting_since(before).take(MOST_ASKED).collect();
         if !self.is_looking {
+            waits.iter().for_each(|(_, process, lock)| self.readers.look(*process, *lock));
             self.look_at_sleeps(before);
         }
-        let mut waits: Vec<_> = self.analysis.waiting_since(before).take(MOST_ASKED).collect();
-        let words = waits.iter().filter(|_| !self.is_looking);
-        words.for_each(|(_, process, lock)| self.readers.look(*process, *lock));
         waits.retain(|(thread, ..)| self.mutexes.contains(thread));
         let owners: Vec<(u32, u64)> = waits
             .into_iter()
