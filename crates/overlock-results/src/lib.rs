@@ -6,6 +6,7 @@ mod error;
 mod factors;
 pub mod judge;
 pub mod locks;
+mod named;
 pub mod page;
 mod published;
 mod rng;

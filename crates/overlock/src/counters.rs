@@ -15,88 +15,60 @@ use core::sync::atomic::AtomicU64 as Count;
 #[cfg(not(target_has_atomic = "64"))]
 use core::sync::atomic::AtomicUsize as Count;
 
-/// Something that happens inside a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-#[repr(u8)]
-pub enum Event {
-    /// An acquisition that one atomic operation could not complete.
-    LockSlowpath,
-    /// A queue node of the second nesting level was used.
-    LockUseNode2,
-    /// A queue node of the third nesting level was used.
-    LockUseNode3,
-    /// A queue node of the fourth nesting level was used.
-    LockUseNode4,
-    /// No queue node was free: the CPU waited for the lock without one.
-    LockNoNode,
-    /// An acquisition by the queue head, in its turn.
-    LockQueued,
-    /// An acquisition past the queue, or just before joining it, by the slow path.
-    PvLockStealing,
-    /// The queue head halted.
-    PvWaitHead,
-    /// A waiter behind the queue head halted.
-    PvWaitNode,
-    /// A waiter halted again after a kick that did not bring it the lock.
-    PvWaitAgain,
-    /// A waiter woke up without having been kicked.
-    PvSpuriousWakeup,
-    /// A release that kicked a halted waiter.
-    PvKickUnlock,
-    /// A waiter that ran again after a kick.
-    PvKickWake,
-    /// The queue head yielded its processor between two rounds of spinning.
-    PvYield,
-    /// The table of halted waiters was full, so the waiter did not halt for long.
-    PvHashFull,
-    /// A timed acquisition that gave up.
-    LockTimeout,
+macro_rules! events {
+    ($($(#[$about:meta])* $event:ident = $name:literal,)*) => {
+        /// Something that happens inside a lock.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        #[repr(u8)]
+        pub enum Event { $($(#[$about])* $event,)* }
+
+        impl Event {
+            /// All events, in the order of their numbers.
+            pub const ALL: &'static [Self] = &[$(Self::$event),*];
+
+            /// The event's name: where Linux has the event, the name it prints in debugfs
+            /// `lock_event_counts`.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$event => $name,)* }
+            }
+        }
+    };
 }
 
-impl Event {
-    /// All events, in the order of their numbers.
-    pub const ALL: &'static [Self] = &[
-        Self::LockSlowpath,
-        Self::LockUseNode2,
-        Self::LockUseNode3,
-        Self::LockUseNode4,
-        Self::LockNoNode,
-        Self::LockQueued,
-        Self::PvLockStealing,
-        Self::PvWaitHead,
-        Self::PvWaitNode,
-        Self::PvWaitAgain,
-        Self::PvSpuriousWakeup,
-        Self::PvKickUnlock,
-        Self::PvKickWake,
-        Self::PvYield,
-        Self::PvHashFull,
-        Self::LockTimeout,
-    ];
-
-    /// The event's name: where Linux has the event, the name it prints in debugfs
-    /// `lock_event_counts`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::LockSlowpath => "lock_slowpath",
-            Self::LockUseNode2 => "lock_use_node2",
-            Self::LockUseNode3 => "lock_use_node3",
-            Self::LockUseNode4 => "lock_use_node4",
-            Self::LockNoNode => "lock_no_node",
-            Self::LockQueued => "lock_queued",
-            Self::PvLockStealing => "pv_lock_stealing",
-            Self::PvWaitHead => "pv_wait_head",
-            Self::PvWaitNode => "pv_wait_node",
-            Self::PvWaitAgain => "pv_wait_again",
-            Self::PvSpuriousWakeup => "pv_spurious_wakeup",
-            Self::PvKickUnlock => "pv_kick_unlock",
-            Self::PvKickWake => "pv_kick_wake",
-            Self::PvYield => "pv_yield",
-            Self::PvHashFull => "pv_hash_full",
-            Self::LockTimeout => "lock_timeout",
-        }
-    }
+events! {
+    /// An acquisition that one atomic operation could not complete.
+    LockSlowpath = "lock_slowpath",
+    /// A queue node of the second nesting level was used.
+    LockUseNode2 = "lock_use_node2",
+    /// A queue node of the third nesting level was used.
+    LockUseNode3 = "lock_use_node3",
+    /// A queue node of the fourth nesting level was used.
+    LockUseNode4 = "lock_use_node4",
+    /// No queue node was free: the CPU waited for the lock without one.
+    LockNoNode = "lock_no_node",
+    /// An acquisition by the queue head, in its turn.
+    LockQueued = "lock_queued",
+    /// An acquisition past the queue, or just before joining it, by the slow path.
+    PvLockStealing = "pv_lock_stealing",
+    /// The queue head halted.
+    PvWaitHead = "pv_wait_head",
+    /// A waiter behind the queue head halted.
+    PvWaitNode = "pv_wait_node",
+    /// A waiter halted again after a kick that did not bring it the lock.
+    PvWaitAgain = "pv_wait_again",
+    /// A waiter woke up without having been kicked.
+    PvSpuriousWakeup = "pv_spurious_wakeup",
+    /// A release that kicked a halted waiter.
+    PvKickUnlock = "pv_kick_unlock",
+    /// A waiter that ran again after a kick.
+    PvKickWake = "pv_kick_wake",
+    /// The queue head yielded its processor between two rounds of spinning.
+    PvYield = "pv_yield",
+    /// The table of halted waiters was full, so the waiter did not halt for long.
+    PvHashFull = "pv_hash_full",
+    /// A timed acquisition that gave up.
+    LockTimeout = "lock_timeout",
 }
 
 /// Where the events of a set of locks are counted.

@@ -2,50 +2,36 @@
 
 use std::fmt;
 
-/// A question that the machine asks about every run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Property {
-    /// Does at most one CPU hold a lock?
-    Exclusion,
-    /// Is a waiter of a free lock awake, or about to be woken? Timers and luck do not count.
-    LostWakeup,
-    /// Is a free lock soon taken if a CPU that may take it has a processor?
-    Progress,
-    /// Are waiters in the queue served in the order in which they joined it?
-    Order,
-    /// Is the queue head passed no more often than the lock allows, and never once it has disabled
-    /// stealing?
-    Bypass,
-    /// Do CPUs that have released a lock leave it alone? Its next owner may free it.
-    Freed,
-    /// Is at most one CPU kicked for each acquisition that can follow?
-    Kicks,
-    /// Does a timed lock give up neither before its deadline nor long after?
-    Deadline,
-    /// When all CPUs have finished, is the lock unlocked, and are the entries of the table of
-    /// waiters as before?
-    Residue,
-    /// Is a shared value whole, and as new as the call promises?
-    Freshness,
-    /// Does the lock's own code panic?
-    Panic,
-}
+use overlock_results::named;
 
-impl Property {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Exclusion => "exclusion",
-            Self::LostWakeup => "lost-wakeup",
-            Self::Progress => "progress",
-            Self::Order => "order",
-            Self::Bypass => "bypass",
-            Self::Freed => "freed",
-            Self::Kicks => "kicks",
-            Self::Deadline => "deadline",
-            Self::Residue => "residue",
-            Self::Freshness => "freshness",
-            Self::Panic => "panic",
-        }
+named! {
+    /// A question that the machine asks about every run.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    Property {
+        /// Does at most one CPU hold a lock?
+        Exclusion = "exclusion",
+        /// Is a waiter of a free lock awake, or about to be woken? Timers and luck do not count.
+        LostWakeup = "lost-wakeup",
+        /// Is a free lock soon taken if a CPU that may take it has a processor?
+        Progress = "progress",
+        /// Are waiters in the queue served in the order in which they joined it?
+        Order = "order",
+        /// Is the queue head passed no more often than the lock allows, and never once it has
+        /// disabled stealing?
+        Bypass = "bypass",
+        /// Do CPUs that have released a lock leave it alone? Its next owner may free it.
+        Freed = "freed",
+        /// Is at most one CPU kicked for each acquisition that can follow?
+        Kicks = "kicks",
+        /// Does a timed lock give up neither before its deadline nor long after?
+        Deadline = "deadline",
+        /// When all CPUs have finished, is the lock unlocked, and are the entries of the table of
+        /// waiters as before?
+        Residue = "residue",
+        /// Is a shared value whole, and as new as the call promises?
+        Freshness = "freshness",
+        /// Does the lock's own code panic?
+        Panic = "panic",
     }
 }
 

@@ -1,50 +1,26 @@
 //! The faults that a run injects, and has injected, counted by kind.
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// A CPU was taken away in the middle of an operation.
-    Away,
-    /// A CPU's slice of its processor ended.
-    Slice,
-    /// A CPU was interrupted, and the handler used locks too.
-    Interrupt,
-    /// A halted CPU was woken spuriously.
-    Spurious,
-    LateKick,
-    TwiceKick,
-    /// The memory of a lock was freed by its last holder, and used again.
-    Freed,
-    /// A wait for a notification ended by a panic once it had released its lock.
-    Cancelled,
-    /// What a CPU had taken was released by another.
-    Given,
-}
+use overlock_results::named;
 
-impl Fault {
-    pub const ALL: [Self; 9] = [
-        Self::Away,
-        Self::Slice,
-        Self::Interrupt,
-        Self::Spurious,
-        Self::LateKick,
-        Self::TwiceKick,
-        Self::Freed,
-        Self::Cancelled,
-        Self::Given,
-    ];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Away => "away",
-            Self::Slice => "slice",
-            Self::Interrupt => "interrupt",
-            Self::Spurious => "spurious",
-            Self::LateKick => "late_kick",
-            Self::TwiceKick => "twice_kick",
-            Self::Freed => "freed",
-            Self::Cancelled => "cancelled",
-            Self::Given => "given",
-        }
+named! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    Fault {
+        /// A CPU was taken away in the middle of an operation.
+        Away = "away",
+        /// A CPU's slice of its processor ended.
+        Slice = "slice",
+        /// A CPU was interrupted, and the handler used locks too.
+        Interrupt = "interrupt",
+        /// A halted CPU was woken spuriously.
+        Spurious = "spurious",
+        LateKick = "late_kick",
+        TwiceKick = "twice_kick",
+        /// The memory of a lock was freed by its last holder, and used again.
+        Freed = "freed",
+        /// A wait for a notification ended by a panic once it had released its lock.
+        Cancelled = "cancelled",
+        /// What a CPU had taken was released by another.
+        Given = "given",
     }
 }
 

@@ -37,19 +37,7 @@ fn torture_catches_every_mistake() {
 
 #[test]
 fn every_oracle_has_a_mistake_to_catch() {
-    for oracle in [
-        Property::Exclusion,
-        Property::LostWakeup,
-        Property::Progress,
-        Property::Order,
-        Property::Bypass,
-        Property::Freed,
-        Property::Kicks,
-        Property::Deadline,
-        Property::Residue,
-        Property::Freshness,
-        Property::Panic,
-    ] {
+    for oracle in Property::ALL {
         assert!(bad().any(|subject| subject.known_bad == [oracle]), "{}", oracle.name());
     }
 }
