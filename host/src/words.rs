@@ -22,7 +22,6 @@ impl<'a> Words<'a> {
         Some(first)
     }
 
-    /// The value of the option `name`.
     pub(crate) fn value<T: FromStr>(&mut self, name: &str) -> Result<T> {
         let usage = self.usage;
         let word = self.next().with_context(|| format!("{name} wants a value\n{usage}"))?;

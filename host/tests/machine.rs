@@ -26,7 +26,6 @@ fn machine(script: &str, files: &[PathBuf]) -> Option<String> {
     Some(said)
 }
 
-/// The part of what was said below a heading.
 fn part<'a>(said: &'a str, heading: &str) -> &'a str {
     let (_, after) =
         said.split_once(&format!("== {heading}\n")).unwrap_or_else(|| panic!("{heading}: {said}"));

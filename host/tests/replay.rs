@@ -15,7 +15,6 @@ fn lines(words: &[&str]) -> Vec<Value> {
     said.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The lines of one group and policy.
 fn policy<'a>(lines: &'a [Value], group: &str, policy: &str) -> &'a Value {
     let of = |line: &&Value| line["group"] == group && line["policy"] == policy;
     lines.iter().find(of).unwrap()

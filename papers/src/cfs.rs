@@ -467,7 +467,6 @@ impl Cfs {
         Candidate { unfit, spinning: task.spinning, in_user: task.in_user }
     }
 
-    /// Whether `vcpu`, which runs, is in the host.
     fn is_in_the_host(&self, vcpu: u32) -> bool {
         let (from, until) = self.tasks[vcpu as usize].in_host;
         (from..until).contains(&self.now)

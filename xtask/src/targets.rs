@@ -237,7 +237,6 @@ fn next_version(to: &Path) -> Result<PathBuf> {
     Ok(to.to_owned())
 }
 
-/// Builds and runs a program that does this.
 fn runs(program: &Path, main: &str, flags: &str) -> Result<bool> {
     fs::remove_file(program.join("src/lib.rs"))?;
     fs::write(program.join("src/main.rs"), format!("fn main() {{\n{main}\n}}\n"))?;

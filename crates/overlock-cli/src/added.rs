@@ -125,9 +125,6 @@ fn path(program: &str) -> PathBuf {
 }
 
 /// Becomes the program that has the verb, if it is another's.
-///
-/// # Errors
-/// If there is no such program; then the error says how to build it.
 pub(crate) fn leave_verb(verb: &str) -> Result<()> {
     let (program, folder, verbs) = HOST;
     if !verbs.contains(&verb) {

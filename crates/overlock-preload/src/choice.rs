@@ -119,7 +119,6 @@ pub(crate) fn stamp() -> Whose {
     Whose(CHOSEN.stamp.load(Relaxed))
 }
 
-/// Makes the numbers of this process, which was forked so many times.
 fn number_process(forks: u32) {
     let number = SEED.load(Relaxed).wrapping_add(thread::kernels_process() as u32).max(1);
     CHOSEN.process.store(number, Relaxed);

@@ -85,7 +85,6 @@ pub(crate) struct Place {
 #[repr(C, align(64))]
 struct Shard([AtomicU64; COUNTERS]);
 
-/// Where in a place the first counter is.
 #[allow(dead_code, reason = "only a test looks there")]
 pub(crate) const FIRST_COUNTER: usize = core::mem::offset_of!(Place, shards);
 

@@ -14,7 +14,6 @@ pub struct Accounts {
     pub kicks: u64,
     /// Interrupts sent; one that goes to all others counts once.
     pub interrupts: u64,
-    /// Long spins that it reported.
     pub long_spins: u64,
     pub yields: u64,
     /// Long spins that sampling found.

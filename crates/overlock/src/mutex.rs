@@ -154,7 +154,6 @@ impl<'a, T: ?Sized, L: RawLock> Guard<'a, T, L> {
         Self { mutex, here: PhantomData }
     }
 
-    /// The lock that the guard holds.
     pub(crate) fn lock(guard: &Self) -> &'a L {
         &guard.mutex.lock
     }

@@ -159,7 +159,6 @@ pub(crate) struct Counts {
     pub(crate) returned: u64,
 }
 
-/// Reads `struct tally`.
 pub(crate) fn read_tally(bytes: &[u8]) -> Option<(Tally, Counts)> {
     let mut words = bytes
         .chunks_exact(8)

@@ -148,7 +148,6 @@ mod tests {
         *seed
     }
 
-    /// An event of a group of `slots`.
     fn event(seed: &mut u64, number: u64, slots: u8) -> Event {
         let all = u64::MAX >> (64 - u32::from(slots));
         let mut below = |n: u8| (random(seed) % u64::from(n)) as u8;

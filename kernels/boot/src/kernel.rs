@@ -52,7 +52,6 @@ static JOB: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 /// How many other CPUs have begun the job.
 static BEGUN: AtomicU32 = AtomicU32::new(0);
-/// How many have done it.
 static DONE: AtomicU32 = AtomicU32::new(0);
 
 /// Runs `job` on all CPUs, this one included, and returns when all have done it.

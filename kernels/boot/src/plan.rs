@@ -18,7 +18,6 @@
 //! | `broken` | to test the command: a defect of the platform, `looks-early` or `kicks-nobody` | |
 //! | `nopvspin` | `1` switches waiting off, as Linux's parameter of this name does | 0 |
 
-/// The command line.
 #[derive(Clone, Copy, Debug)]
 pub struct CommandLine<'a>(pub &'a str);
 

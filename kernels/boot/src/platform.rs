@@ -148,7 +148,6 @@ impl<B: FnOnce()> Wait<'_, B> {
     }
 }
 
-/// Whether there is a deadline, and it has passed.
 pub(crate) fn has_passed(deadline_ns: Option<u64>) -> bool {
     deadline_ns.is_some_and(|deadline| deadline <= clock::now_ns())
 }

@@ -23,12 +23,10 @@ pub fn image() -> Result<Option<PathBuf>> {
 }
 
 /// Returns the targets for which this toolchain builds the image, the best first.
-#[must_use]
 pub fn targets() -> &'static [&'static str] {
     if has_target(NONE) { &[NONE, HOSTED] } else { &[HOSTED] }
 }
 
-/// Builds the image for a target, as [`image`] does.
 pub fn image_for(target: &str) -> Result<Option<PathBuf>> {
     let flags = "--cfg overlock_image -C no-redzone=y -C relocation-model=static -C debuginfo=0";
     let (mut cargo, folder) = cargo("overlock-boot", target, flags)?;

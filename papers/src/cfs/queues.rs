@@ -15,7 +15,6 @@ impl Cfs {
         }
     }
 
-    /// `vcpu` as it would be if it were accounted `now`.
     pub(super) fn accounted(&self, vcpu: u32, now: u64) -> Task {
         let mut task = self.tasks[vcpu as usize].clone();
         let span = now.saturating_sub(task.since);

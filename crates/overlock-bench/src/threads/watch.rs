@@ -72,7 +72,6 @@ impl Watch {
         }
     }
 
-    /// Takes in the word that `thread` had at `now`.
     pub(crate) fn look(&mut self, thread: usize, word: Progress, now: u64) {
         match &mut self.threads[thread] {
             Some(seen) if seen.last == word && word.is_waiting() => {

@@ -15,7 +15,6 @@ pub const PUBLISHED_CPUS: u32 = 128;
 /// Something to do with a lock whose type is known only by its name.
 pub trait UseLock {
     type Output;
-    /// Does it with locks of type `L`.
     fn with<L: ConstLock + 'static>(self) -> Self::Output;
 }
 

@@ -31,7 +31,6 @@ fn small() -> PathBuf {
     target.join("small")
 }
 
-/// Installs below `prefix` what cargo has built.
 fn install(prefix: &Path, built: &Path) {
     let mut make = Command::new("make");
     make.arg("-C").arg(support::package()).arg("install");

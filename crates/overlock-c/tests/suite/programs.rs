@@ -49,7 +49,6 @@ fn a_writer_that_only_reads_is_noticed() {
     assert!(String::from_utf8_lossy(&out.stderr).contains("not so: one == other"), "{out:?}");
 }
 
-/// Returns a folder with a header that has a fault.
 #[track_caller]
 fn faulty_header(from: &str, to: &str) -> tempfile::TempDir {
     let header = support::package().join("include/overlock.h");
@@ -122,7 +121,6 @@ fn a_program_whose_time_t_has_32_bits_times_out() {
     assert_eq!(out.status.code(), Some(1), "a header that reads numbers of another size: {out:?}");
 }
 
-/// The functions of a program, by address.
 fn functions(program: &Path) -> Vec<(u64, String)> {
     let listing = support::succeeds(Command::new("nm").args(["-n", "--defined-only"]).arg(program));
     let function = |line: &str| {

@@ -50,7 +50,6 @@ impl Said {
         assert!(!self.stderr.contains("panicked"), "{self:?}");
     }
 
-    /// Returns the JSON records of one kind on standard output.
     #[track_caller]
     pub(crate) fn records(&self, kind: &str) -> Vec<serde_json::Value> {
         let parse = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect(line);

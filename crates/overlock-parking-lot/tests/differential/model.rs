@@ -86,7 +86,6 @@ impl State {
         self.waiters.iter().filter(|waiter| waiter.on == On::Barrier).count()
     }
 
-    /// How often a lock is held in a mode.
     pub(crate) fn held(&self, lock: Lock, mode: Mode) -> usize {
         self.holds.iter().filter(|hold| (hold.lock, hold.mode) == (lock, mode)).count()
     }

@@ -132,7 +132,6 @@ fn a_jump_during_a_wait_ends_the_process_if_jump_buffers_are_unknown() {
     }
 }
 
-/// Only the condition variables are affected.
 #[test]
 fn a_libc_with_other_condition_variables_stops_only_programs_that_use_them() {
     let foreign = compile("foreign_cond.c", "foreign-cond.so", &["-shared", "-fPIC"]);

@@ -32,7 +32,6 @@ pub const TIMER: &View =
 /// How much the vCPUs of a kernel did.
 pub const IMAGE: &View = "CPUs, ops/s, ops low, ops high, of native, of native-ticket, Jain, p50, p99, p99.9, stall, \
     steal/s, lost";
-/// Its waits and kicks by outcome.
 pub const IMAGE_WAITS: &View = "CPUs, halts, kicked, overdue, stray, early, kicks, hypercalls, halt exits, stale, futile, \
     stolen turns";
 

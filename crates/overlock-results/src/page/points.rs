@@ -12,7 +12,6 @@ use maud::{Markup, html};
 /// A point, with what it is called, and its run.
 type Row<'a> = (&'a str, &'a Recording, &'a Point);
 
-/// A column, and what it shows of a row, if the row has it.
 type Filled<'a> = (table::Column, Box<dyn Fn(&Row<'_>) -> Option<Markup> + 'a>);
 
 fn filled<'a>(

@@ -217,7 +217,6 @@ impl HostProfile {
 
     /// About how long a halt, a kick and a wake-up take together, in nanoseconds: what the
     /// laboratory measures as the duration of a hand-over.
-    #[must_use]
     pub fn wake_ns(&self) -> u64 {
         let Ns { call, wake, .. } = self.costs.ns();
         (call / 2 + wake).max(1_000)

@@ -86,7 +86,6 @@ pub(crate) enum Sleep {
 }
 
 impl Loop {
-    /// Records a load by the vCPU, which began at `began`.
     #[inline]
     pub(crate) fn reads(&mut self, line: LineId, version: u32, began: u64, load: Only) {
         self.only = None;

@@ -29,12 +29,10 @@ pub(crate) enum Distance {
 
 impl Topology {
     /// How many pCPUs there are.
-    #[must_use]
     pub const fn pcpus(&self) -> u32 {
         self.sockets * self.clusters * self.cores * self.threads
     }
 
-    /// The span of pCPU numbers within `distance` of `pcpu`.
     const fn within(&self, pcpu: u32, distance: Distance) -> (u32, u32) {
         let size = match distance {
             Distance::Same => 1,

@@ -66,7 +66,6 @@ impl Arena {
         unsafe { &*place }
     }
 
-    /// Puts `count` values side by side, as [`put`](Self::put) does for one.
     pub(crate) fn put_all<T>(&mut self, count: usize, make: impl FnMut() -> T) -> &'static [T] {
         let all: Vec<&'static T> =
             std::iter::repeat_with(make).take(count).map(|value| self.put(value)).collect();
@@ -90,7 +89,6 @@ impl Arena {
         Self::clear((index * LINE) as u32, LINE);
     }
 
-    /// Clears so many bytes of cells.
     pub(crate) fn clear(offset: u32, bytes: usize) {
         assert!(offset as usize + bytes <= SIZE);
         let at = ptr::with_exposed_provenance_mut::<u8>(BASE + offset as usize);

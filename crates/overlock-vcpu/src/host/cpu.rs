@@ -12,7 +12,6 @@ pub struct Pcpu(pub u32);
 
 impl Vcpu {
     /// Its index in an array with one element per vCPU.
-    #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -20,7 +19,6 @@ impl Vcpu {
 
 impl Pcpu {
     /// Its index in an array with one element per pCPU.
-    #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
     }

@@ -19,19 +19,16 @@ impl Nanos {
     pub const MAX: Self = Self(u64::MAX);
 
     /// Makes a span of `micros` microseconds.
-    #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros.saturating_mul(1_000))
     }
 
     /// Makes a span of `millis` milliseconds.
-    #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000))
     }
 
     /// Makes a span of `secs` seconds.
-    #[must_use]
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs.saturating_mul(1_000_000_000))
     }

@@ -12,7 +12,6 @@ use crate::lab::Error;
 /// Where they take longer, vCPUs keep their processors until they have run (H5 in `host.rs`).
 const SHORTEST: Duration = Duration::from_micros(50);
 
-/// Translates the configuration for the scheduler.
 pub(crate) fn scheduler(config: &RunConfig) -> sched::Config {
     sched::Config {
         slice: nanos(config.slice),

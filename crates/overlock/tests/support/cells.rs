@@ -415,7 +415,6 @@ impl Word {
     }
 }
 
-/// The fast path took the lock past a queue and did not count it.
 pub(crate) const TAKES_PAST_A_QUEUE: &str = "the fast path takes the lock past a queue";
 /// A cheap release did not see what a waiter wrote into the word.
 pub(crate) const MISSES_A_WAITER: &str = "a cheap release misses a waiter";

@@ -16,7 +16,6 @@ const TICKET_HALTED: u32 = 8;
 const UNPARKED: u32 = 9;
 const PARKED: u32 = 10;
 
-/// A kick found a CPU that had halted for a lock of another kind.
 pub(crate) const MEETS_ANOTHER_KIND: &str = "a kick meets a halt for another kind of lock";
 /// A release put its name on a waiter that another release was about to kick (Q6).
 pub(crate) const TAKES_OVER: &str = "a kick is taken over";

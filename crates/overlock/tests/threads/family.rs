@@ -181,7 +181,6 @@ struct Waiters<const FAULT: u32> {
 const LOSES_IT_AT_THE_DEADLINE: u32 = 0;
 /// A waiter joins the list after it has released the mutex.
 const JOINS_LATE: u32 = 1;
-/// `notify_all` is `notify_one`.
 const NOTIFIES_ONE: u32 = 2;
 
 impl<const FAULT: u32> Conditional for Waiters<FAULT> {

@@ -37,7 +37,6 @@ pub unsafe fn wrmsr(register: u32, value: u64) {
     }
 }
 
-/// Whether interrupts are enabled.
 pub fn interrupts_enabled() -> bool {
     let flags: u64;
     // SAFETY: pushes and pops one word; the compiler knows that the stack is used.

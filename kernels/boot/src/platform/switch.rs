@@ -38,7 +38,6 @@ fn resolve(field: &i32) -> usize {
     ptr::from_ref(field).addr().wrapping_add_signed(*field as isize)
 }
 
-/// The jump at address `at` to `target`.
 fn jump(at: usize, target: usize) -> Code {
     let [a, b, c, d] = (target.wrapping_sub(at + size_of::<Code>()) as i32).to_le_bytes();
     [0xe9, a, b, c, d]

@@ -21,7 +21,6 @@ pub(super) trait UseLock {
     fn with<L: ConstLock + 'static>(self) -> Self::Output;
 }
 
-/// Lets `user` use the lock called `name`.
 pub(super) fn with_lock<K: Kernel, U: UseLock>(name: &str, user: U) -> U::Output {
     match name {
         "test-and-set" => user.with::<TestAndSet<K::Aware, Counted>>(),

@@ -68,7 +68,6 @@ fn name(holder: u32) {
     }
 }
 
-/// `cpu` asks for the lock.
 #[inline]
 pub(super) fn asks(cpu: usize) {
     if let Some((own, _)) = record(cpu) {

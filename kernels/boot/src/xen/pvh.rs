@@ -20,7 +20,6 @@ fn leaves() -> Option<u32> {
 }
 
 /// The number that Xen gives the calling vCPU.
-#[must_use]
 pub fn number() -> usize {
     __cpuid(leaves().expect("Xen") + 4).ebx as usize
 }

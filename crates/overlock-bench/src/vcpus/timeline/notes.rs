@@ -27,7 +27,6 @@ impl Notes {
         Self { window, lives: (0..vcpus).map(life).collect() }
     }
 
-    /// Records that `vcpu` is in this state, on this pCPU, from `now_ns` on.
     pub fn note(&mut self, vcpu: u32, (state, pcpu): (&'static str, Option<u32>), now_ns: u64) {
         let life = &mut self.lives[vcpu as usize];
         if (life.now.1, life.now.2) == (state, pcpu) {

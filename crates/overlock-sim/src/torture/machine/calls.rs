@@ -90,7 +90,6 @@ pub(crate) fn may_cancel() {
     }
 }
 
-/// Waits, and returns what `wait` does, or `None` if it was cancelled.
 pub(crate) fn cancellable<R>(wait: impl FnOnce() -> R) -> Option<R> {
     match panic::catch_unwind(AssertUnwindSafe(wait)) {
         Ok(result) => Some(result),

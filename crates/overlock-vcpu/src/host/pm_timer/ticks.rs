@@ -24,7 +24,6 @@ pub enum Width {
 
 impl Width {
     /// The bits of the count that the guest sees.
-    #[must_use]
     pub const fn mask(self) -> u32 {
         match self {
             Self::Bits24 => 0x00ff_ffff,
@@ -42,7 +41,6 @@ impl Width {
 }
 
 /// The full count `elapsed` after it was zero, before truncation to the timer's width.
-#[must_use]
 pub const fn ticks(elapsed: Nanos) -> u64 {
     let (seconds, rest) = (elapsed.0 / SECOND, elapsed.0 % SECOND);
     seconds * FREQUENCY_HZ + rest * FREQUENCY_HZ / SECOND
@@ -50,7 +48,6 @@ pub const fn ticks(elapsed: Nanos) -> u64 {
 
 /// The first nanosecond at which the full count is `ticks`, or `None` if that is after the end of
 /// time.
-#[must_use]
 pub const fn start_of(ticks: u64) -> Option<Nanos> {
     let (seconds, rest) = (ticks / FREQUENCY_HZ, ticks % FREQUENCY_HZ);
     let Some(whole) = seconds.checked_mul(SECOND) else { return None };

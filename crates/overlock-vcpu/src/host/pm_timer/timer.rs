@@ -34,7 +34,6 @@ pub struct TimerState {
 
 impl TimerState {
     /// The state of a timer that has not counted yet.
-    #[must_use]
     pub const fn new(width: Width) -> Self {
         Self { width, elapsed: Nanos::ZERO, status: false, enable: false }
     }

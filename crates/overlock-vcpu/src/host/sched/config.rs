@@ -39,7 +39,6 @@ pub struct Config {
 
 impl Config {
     /// Makes the default configuration for `vcpus` on `pcpus`.
-    #[must_use]
     pub const fn new(vcpus: u32, pcpus: u32) -> Self {
         Self {
             vcpus,

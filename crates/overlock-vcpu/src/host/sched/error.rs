@@ -17,7 +17,6 @@ pub enum SchedError {
     NoPcpu(Pcpu),
     /// This vCPU owns no pCPU, so it can't come out of the guest.
     NotOwner(Vcpu),
-    /// This vCPU has stopped already.
     Stopped(Vcpu),
     /// This vCPU has not stopped, so it can't be plugged.
     Plugged(Vcpu),

@@ -110,7 +110,6 @@ pub enum Event {
 
 impl Event {
     /// The owner that is out of the guest, if this is an event of the first kind.
-    #[must_use]
     pub const fn owner(&self) -> Option<Vcpu> {
         match *self {
             Self::Halted { vcpu }

@@ -29,7 +29,6 @@ impl RunQueue {
         self.entries.insert(at, (time, vcpu));
     }
 
-    /// Removes `vcpu`, which was inserted with this time.
     pub(super) fn remove(&mut self, time: VirtualTime, vcpu: Vcpu) {
         let from = self.entries.partition_point(|&(queued, _)| queued < time);
         if let Some(at) = self.entries[from..].iter().position(|&(_, queued)| queued == vcpu) {

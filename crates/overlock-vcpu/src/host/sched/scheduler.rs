@@ -122,38 +122,32 @@ impl<P: Policy> Scheduler<P> {
     }
 
     /// The state of `vcpu`, or `None` if it does not exist.
-    #[must_use]
     pub fn standing(&self, vcpu: Vcpu) -> Option<Standing> {
         self.vcpus.get(vcpu.index()).map(|record| record.standing)
     }
 
     /// Whether `vcpu` could run but has no pCPU: the preempted flag that its guest may see.
-    #[must_use]
     pub fn is_preempted(&self, vcpu: Vcpu) -> bool {
         matches!(self.standing(vcpu), Some(Standing::Queued(_)))
     }
 
     /// How `vcpu` has spent its time up to `now`, or `None` if it does not exist.
-    #[must_use]
     pub fn usage(&self, now: Nanos, vcpu: Vcpu) -> Option<Usage> {
         let now = self.now.max(now);
         self.vcpus.get(vcpu.index()).map(|record| record.accounted(now).usage)
     }
 
     /// The vCPU that owns `pcpu`, if any.
-    #[must_use]
     pub fn owner(&self, pcpu: Pcpu) -> Option<Vcpu> {
         self.slots.get(pcpu.index())?.owner
     }
 
     /// How many vCPUs wait in the queue of `pcpu`.
-    #[must_use]
     pub fn waiting(&self, pcpu: Pcpu) -> usize {
         self.slots.get(pcpu.index()).map_or(0, |slot| slot.queue.len())
     }
 
     /// How many vCPUs wait for a pCPU, in all queues together.
-    #[must_use]
     pub const fn queued(&self) -> u32 {
         self.waiting
     }
@@ -163,7 +157,6 @@ impl<P: Policy> Scheduler<P> {
     /// instead of the times in `Run` and `SetTimer`, and so save the timers of a host with room. It
     /// must then check all pCPUs again when [`queued`](Self::queued) is no longer zero, and one of
     /// them when an action names it.
-    #[must_use]
     pub fn slice_end(&self, pcpu: Pcpu) -> Option<Nanos> {
         let slot = self.slots.get(pcpu.index())?;
         let due = self.waiting > 0 && slot.owner.is_some() && !slot.preempting;
@@ -171,7 +164,6 @@ impl<P: Policy> Scheduler<P> {
     }
 
     /// Since when the owner of `pcpu` has been in its present slice; nothing while it is idle.
-    #[must_use]
     pub fn slice_start(&self, pcpu: Pcpu) -> Option<Nanos> {
         let slot = self.slots.get(pcpu.index()).filter(|slot| slot.owner.is_some())?;
         let renewed = self.slice_over(slot).0.saturating_sub(self.config.slice.0);
@@ -180,29 +172,24 @@ impl<P: Policy> Scheduler<P> {
 
     /// Whether the owner of `pcpu` has been asked to come out: an [`Action::Preempt`] is
     /// unanswered.
-    #[must_use]
     pub fn is_preempting(&self, pcpu: Pcpu) -> bool {
         self.slots.get(pcpu.index()).is_some_and(|slot| slot.preempting)
     }
 
     /// The decision that the last event required, with its reasons, if it required one.
-    #[must_use]
     pub fn decision(&self) -> Option<&Decision> {
         self.decided.then_some(&self.decision)
     }
 
     /// How often each reason has been given since the start.
-    #[must_use]
     pub const fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    #[must_use]
     pub const fn policy(&self) -> &P {
         &self.policy
     }
 
-    #[must_use]
     pub const fn config(&self) -> &Config {
         &self.config
     }

@@ -19,7 +19,6 @@ pub struct Spin {
 
 impl Spin {
     /// A reported spin of which nothing else is known.
-    #[must_use]
     pub const fn reported(vcpu: Vcpu) -> Self {
         Self { vcpu, source: SpinSource::Reported, hint: SpinHint::NONE, truth: SpinHint::NONE }
     }
@@ -50,7 +49,6 @@ impl SpinHint {
     pub const NONE: Self = Self { holder: None, waiters: [None; HINT_WAITERS] };
 
     /// A hint that names only the holder.
-    #[must_use]
     pub const fn holder(vcpu: Vcpu) -> Self {
         Self { holder: Some(vcpu), ..Self::NONE }
     }

@@ -54,7 +54,6 @@ pub enum Standing {
 
 impl Standing {
     /// What a timeline shows of it: its name, and the pCPU if it owns one.
-    #[must_use]
     pub const fn shown(self) -> (&'static str, Option<u32>) {
         match self {
             Self::Running(Pcpu(pcpu)) => ("running", Some(pcpu)),

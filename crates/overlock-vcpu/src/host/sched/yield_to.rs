@@ -85,7 +85,6 @@ pub const NAMES: [&str; 12] = [
 ///
 /// Policies that need an inner policy get [`SkipSpinners`]; [`PvHint`] gets [`IpiFirst`] over it, a
 /// vCPU that owes an answer to the spinner's IPI, for spins about which the guest says nothing.
-#[must_use]
 pub fn by_name(name: &str, vcpus: u32) -> Option<Box<dyn Policy + Send>> {
     let base = || SkipSpinners::new(vcpus);
     Some(match name {

@@ -145,7 +145,6 @@ impl VcpuRecord {
         unsafe { &*self.shared }
     }
 
-    /// Returns the record of vCPU `number`, if there is one.
     pub(crate) fn other(&self, number: u32) -> Option<&VcpuRecord> {
         // SAFETY: `all` points to `vcpus` records and `number` is below that.
         (number < self.shared().vcpus).then(|| unsafe { &*self.all.add(number as usize) })

@@ -34,7 +34,6 @@ pub(crate) enum Exit {
 
 /// The next step of a vCPU's thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
 pub(crate) enum Next {
     Enter,
     /// Never enter the guest again: the vCPU has ended, or is ended by force.

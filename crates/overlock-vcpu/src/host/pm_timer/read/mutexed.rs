@@ -25,7 +25,6 @@ pub struct Mutexed<L> {
 
 impl<L: MutualExclusion> Mutexed<L> {
     /// Makes the rule on `lock`.
-    #[must_use]
     pub const fn new(lock: L) -> Self {
         Self { lock, latest: AtomicU64::new(0) }
     }

@@ -43,7 +43,6 @@ pub struct Published {
 impl Published {
     /// Makes the rule. A loser calls `relax` each time it finds the lock still held. If the winner
     /// may have lost its CPU to the losers, `relax` should give up the CPU.
-    #[must_use]
     pub const fn new(relax: fn()) -> Self {
         Self { held: AtomicBool::new(false), latest: AtomicU64::new(0), relax }
     }

@@ -37,7 +37,6 @@ pub struct SkipSpinners {
 
 impl SkipSpinners {
     /// Makes the policy for a guest of `vcpus`.
-    #[must_use]
     pub fn new(vcpus: u32) -> Self {
         Self { rotation: Rotation::default(), due: vec![false; vcpus as usize] }
     }
