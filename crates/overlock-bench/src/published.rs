@@ -25,11 +25,6 @@ pub const FIGURES: [&str; 6] =
     ["ops_per_s", "jain", "least_served", "most_served", "unfair_share", WAIT_SHARE];
 const WAIT_SHARE: &str = "timer_wait_share";
 
-/// Returns the value of a figure without any effect: 1 for spreads, 0 for shares.
-fn neutral(figure: &str) -> f64 {
-    if ["jain", "least_served", "most_served"].contains(&figure) { 1.0 } else { 0.0 }
-}
-
 fn figure(name: &str, point: &Point) -> Vec<f64> {
     point.each(|run: &Run| match name {
         "jain" => run.jain,
@@ -208,10 +203,11 @@ fn verdict(published: &PublishedFigure, ours: f64) -> [Agreement; 2] {
     [direction, agreement(as_large(theirs, ours, noise))]
 }
 
-/// Returns the effect that a figure shows: its distance from the value without any effect. For
-/// ratios, that is a gain or a loss.
+/// Returns the effect that a figure shows: its distance from the value without any effect, which is
+/// 1 for ratios and spreads, and 0 for shares. For ratios, that is a gain or a loss.
 fn effect(published: &PublishedFigure, value: f64) -> f64 {
-    value - if published.over.is_some() { 1.0 } else { neutral(&published.figure) }
+    let is_spread = ["jain", "least_served", "most_served"].contains(&&*published.figure);
+    value - if published.over.is_some() || is_spread { 1.0 } else { 0.0 }
 }
 
 /// Returns whether two effects are equally large: both within the noise, or roughly.

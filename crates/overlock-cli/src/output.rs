@@ -130,7 +130,8 @@ fn print_to(mut stream: impl Write, line: &str) -> Result<()> {
 }
 
 pub(crate) fn complain(line: &str) {
-    let _ = writeln!(io::stderr(), "{}", terminal::wrapped(line, terminal::stderr_width()));
+    let width = terminal::width_of(io::stderr());
+    let _ = writeln!(io::stderr(), "{}", terminal::wrapped(line, width));
 }
 
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -18,11 +18,7 @@ pub(crate) fn stdout_width() -> Option<usize> {
     if cfg!(test) { None } else { width_of(io::stdout()) }
 }
 
-pub(crate) fn stderr_width() -> Option<usize> {
-    width_of(io::stderr())
-}
-
-fn width_of(stream: impl AsFd) -> Option<usize> {
+pub(crate) fn width_of(stream: impl AsFd) -> Option<usize> {
     let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let width = told.or_else(|| terminal_size_of(stream).map(|(Width(width), _)| width.into()));
     width.filter(|width| *width > 0).map(|width: usize| width.max(NARROWEST))

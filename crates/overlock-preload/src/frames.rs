@@ -18,7 +18,7 @@ pub(crate) struct Frames {
     count: usize,
     /// The stack pointer of the last frame seen.
     last: usize,
-    has_met_target: bool,
+    pub(crate) has_met_target: bool,
 }
 
 /// The number of waits that can have interrupted each other.
@@ -77,10 +77,6 @@ impl Frames {
     /// Whether the wait at this place of a stack is one of those passed.
     pub(crate) fn contains(&self, at: usize) -> bool {
         self.waits[..self.count].iter().any(|outermost| is_wait_of(*outermost, at))
-    }
-
-    pub(crate) fn has_met_target(&self) -> bool {
-        self.has_met_target
     }
 }
 

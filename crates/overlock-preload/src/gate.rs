@@ -82,12 +82,9 @@ unsafe extern "C-unwind" {
 
 /// Returns whether the calling thread, which found a lock taken, has to wait at the gate.
 pub(crate) fn is_for_me() -> bool {
+    // Only a thread with a number and a free node can queue.
+    let can_queue = || Process::cpu().is_some_and(|cpu| Process::slot(cpu).has_free_node());
     may_be_cancelled() || is_realtime() || !can_queue()
-}
-
-/// Returns whether the thread has a number, and a node for its wait.
-fn can_queue() -> bool {
-    Process::cpu().is_some_and(|cpu| Process::slot(cpu).has_free_node())
 }
 
 /// Returns whether the thread can be cancelled at any instruction.

@@ -126,7 +126,7 @@ impl Gone {
     /// Returns whether a wait at this place of a stack goes.
     fn contains(&self, at: usize) -> bool {
         let by_address = || self.by_address.get_or_init(|| ByAddress::new(self.target));
-        self.frames.contains(at) || !self.frames.has_met_target() && by_address().contains(at)
+        self.frames.contains(at) || !self.frames.has_met_target && by_address().contains(at)
     }
 }
 

@@ -31,15 +31,8 @@ impl From<libc::rusage> for CpuUsage {
 }
 
 impl CpuUsage {
-    pub fn of_process() -> Self {
-        Self::of(libc::RUSAGE_SELF)
-    }
-
-    pub fn of_thread() -> Self {
-        Self::of(libc::RUSAGE_THREAD)
-    }
-
-    fn of(whom: i32) -> Self {
+    /// What `getrusage` says of `whom`: `RUSAGE_SELF`, or `RUSAGE_THREAD`.
+    pub fn of(whom: i32) -> Self {
         let mut usage = MaybeUninit::<libc::rusage>::zeroed();
         // SAFETY: `usage` is writable and of the right type.
         unsafe { libc::getrusage(whom, usage.as_mut_ptr()) };

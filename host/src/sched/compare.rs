@@ -92,15 +92,12 @@ impl Plan {
 
     fn variants(&self) -> Vec<Variant> {
         let own = Variant { policy: None, page: false };
-        let pages: &[bool] = if self.takes_page() { &[false, true] } else { &[false] };
+        let takes_page = self.command.iter().any(|word| word.contains("{page}"));
+        let pages: &[bool] = if takes_page { &[false, true] } else { &[false] };
         let with = self.policies.iter().flat_map(|&policy| {
             pages.iter().map(move |&page| Variant { policy: Some(policy), page })
         });
         std::iter::once(own).chain(with).collect()
-    }
-
-    fn takes_page(&self) -> bool {
-        self.command.iter().any(|word| word.contains("{page}"))
     }
 
     /// The words of the command for a run with or without the page.
@@ -128,7 +125,6 @@ impl Plan {
         (0..self.copies).map(start).collect()
     }
 
-    /// One run of a variant: what it measured, and what the oracle says.
     fn run(&self, variant: Variant) -> Result<(Measured, Option<Checked>)> {
         let Some(policy) = variant.policy else {
             return Ok((measured(self.start(variant)?)?, None));

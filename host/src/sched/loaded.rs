@@ -26,12 +26,6 @@ pub(super) struct Loaded {
     pinned: Option<PathBuf>,
 }
 
-impl std::fmt::Debug for Loaded {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Loaded").field("pinned", &self.pinned).finish_non_exhaustive()
-    }
-}
-
 impl Loaded {
     /// Loads it, and puts the page where it is wanted.
     pub(super) fn new(options: &Options) -> Result<Self> {
@@ -160,7 +154,6 @@ impl Loaded {
         Ok(Some(words.join(": ").trim_end_matches(": ").to_owned()))
     }
 
-    /// What it counted.
     pub(super) fn counted(&self) -> Result<(Tally, Counts)> {
         read_tally(&self.value(".data.tally")?).context("a tally of another layout")
     }

@@ -33,10 +33,6 @@ impl Point<'_> {
     }
 }
 
-fn same_point(one: &Value, other: &Value) -> bool {
-    ["lock", "cpus", "cs_ns"].iter().all(|field| one[field] == other[field])
-}
-
 /// The points of `world` that were also simulated.
 fn points<'a>(kept: &'a [Kept], world: &str) -> Vec<Point<'a>> {
     let named = |name: &str| kept.iter().find(|file| file.0 == name);
@@ -44,7 +40,9 @@ fn points<'a>(kept: &'a [Kept], world: &str) -> Vec<Point<'a>> {
         return Vec::new();
     };
     let point = |real: &'a Value| {
-        let other = simulated.of("point").find(|other| same_point(real, other))?;
+        let same =
+            |other: &&Value| ["lock", "cpus", "cs_ns"].iter().all(|of| real[of] == other[of]);
+        let other = simulated.of("point").find(same)?;
         let samples = real["samples"].as_array()?;
         let all: Vec<f64> =
             samples.iter().filter_map(|sample| sample["ops_per_s"].as_f64()).collect();

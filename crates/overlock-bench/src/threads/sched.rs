@@ -23,11 +23,12 @@ pub(crate) struct Account {
 impl Account {
     /// Reads the accounts of this process, whose workers are `threads`: all of them alive.
     pub(crate) fn now(threads: &[i32]) -> Self {
+        let queued = |thread| Some(RunDelay::of(thread).ok()?.ns()? as f64 / 1e9);
         Account {
             at: Instant::now(),
-            process: CpuUsage::of_process(),
-            coordinator: CpuUsage::of_thread(),
-            queued: threads.iter().map(|&thread| seconds_queued(thread)).sum(),
+            process: CpuUsage::of(libc::RUSAGE_SELF),
+            coordinator: CpuUsage::of(libc::RUSAGE_THREAD),
+            queued: threads.iter().map(|&thread| queued(thread)).sum(),
         }
     }
 
@@ -46,11 +47,6 @@ impl Account {
             involuntary_per_s: rate(&|usage| usage.involuntary as f64),
         }
     }
-}
-
-/// Returns the seconds that a thread of this process has stood in the run queue.
-fn seconds_queued(thread: i32) -> Option<f64> {
-    Some(RunDelay::of(thread).ok()?.ns()? as f64 / 1e9)
 }
 
 #[cfg(test)]

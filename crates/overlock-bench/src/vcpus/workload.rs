@@ -112,7 +112,7 @@ impl<E: Engine> UseLock for Locked<'_, E> {
         let outcome = engine.run(config, &mix)?;
         let counters = Counted::now().since(&before);
         drop(counting);
-        let seen = Seen { tallies: mix.tallies(), locks: mix.losses(), counters, logs: mix.logs() };
+        let seen = Seen { tallies: &mix.tallies, locks: mix.losses(), counters, logs: &mix.logs };
         Ok(run_of(config, outcome, seen))
     }
 }
@@ -124,7 +124,7 @@ fn hand_over<E: Engine>(
 ) -> Result<Run, E::Error> {
     let ring = Ring::<E::Verbs>::new(profile, config.vcpus);
     let outcome = engine.run(config, &ring)?;
-    let seen = Seen { tallies: ring.tallies(), locks: Vec::new(), counters: Vec::new(), logs: &[] };
+    let seen = Seen { tallies: &ring.tallies, locks: Vec::new(), counters: Vec::new(), logs: &[] };
     Ok(run_of(config, outcome, seen))
 }
 

@@ -3,6 +3,7 @@
 use crate::support::{OVERLOCK, Said, c_library, counts, overlock, said, send, skip, stand_in};
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 #[test]
@@ -101,33 +102,27 @@ fn a_library_that_was_not_loaded_is_noticed() {
 #[test]
 fn a_missing_or_wrong_library_is_reported() {
     let args = ["run", "--", "true"];
-    let mut command = overlock(&args);
-    command.env("OVERLOCK_PRELOAD", "/no/such/library.so");
-    let said: Said = command.output().unwrap().into();
-    said.ends(2, "OVERLOCK_PRELOAD names /no/such/library.so, which can't be read");
-    command.env("OVERLOCK_PRELOAD", "/etc/passwd");
-    let said: Said = command.output().unwrap().into();
-    said.ends(2, "/etc/passwd is not a 64-bit shared library");
+    let with = |library: &Path| -> Said {
+        overlock(&args).env("OVERLOCK_PRELOAD", library).output().unwrap().into()
+    };
+    with("/no/such/library.so".as_ref())
+        .ends(2, "OVERLOCK_PRELOAD names /no/such/library.so, which can't be read");
+    with("/etc/passwd".as_ref()).ends(2, "/etc/passwd is not a 64-bit shared library");
     let folder = tempfile::tempdir().unwrap();
     let locked = folder.path().join("liboverlock_preload.so");
     std::fs::copy(c_library(), &locked).unwrap();
     std::fs::set_permissions(&locked, std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();
-    command.env("OVERLOCK_PRELOAD", &locked);
-    let said: Said = command.output().unwrap().into();
     match std::fs::File::open(&locked) {
         Ok(_) => skip("this user may read everything"),
-        Err(_) => said.ends(2, "liboverlock_preload.so, which can't be read: Permission denied"),
+        Err(_) => {
+            with(&locked).ends(2, "liboverlock_preload.so, which can't be read: Permission denied")
+        }
     }
-    command.env("OVERLOCK_PRELOAD", c_library());
-    let said: Said = command.output().unwrap().into();
-    said.ends(2, "is a library, but not Overlock's");
-    command.env("OVERLOCK_PRELOAD", stand_in("old.so", &c_library(), "0.0.1", "0"));
-    let said: Said = command.output().unwrap().into();
-    said.ends(2, "has version 0.0.1, but this command has");
+    with(&c_library()).ends(2, "is a library, but not Overlock's");
+    let old = stand_in("old.so", &c_library(), "0.0.1", "0");
+    with(&old).ends(2, "has version 0.0.1, but this command has");
     let other = stand_in("other.so", &c_library(), env!("CARGO_PKG_VERSION"), "0");
-    command.env("OVERLOCK_PRELOAD", other);
-    let said: Said = command.output().unwrap().into();
-    said.ends(2, "was built from other sources than this command");
+    with(&other).ends(2, "was built from other sources than this command");
 
     if !cfg!(debug_assertions) {
         return; // A release build contains the library.
@@ -172,10 +167,11 @@ fn doctor_fits_the_terminal() {
 
 #[test]
 fn a_full_disk_is_named() {
+    said(&["compare", "--locks", "libc,hybrid", "--out", "/dev/full", "--", "true"])
+        .ends(2, "can't write the result file: No space left on device");
     let full = std::fs::File::create("/dev/full").unwrap();
     let said: Said = overlock(&["doctor"]).stdout(full).output().unwrap().into();
     said.ends(2, "can't write the results: No space left on device");
-    said_with_out("/dev/full").ends(2, "can't write the result file: No space left on device");
 }
 
 /// The results are shown all the same, and the exit code tells that the file is incomplete.
@@ -208,31 +204,16 @@ fn a_broken_result_pipe_is_reported() {
     let pipe = folder.path().join("pipe");
     let made = Command::new("mkfifo").arg(&pipe).status();
     assert!(made.is_ok_and(|made| made.success()));
-    let read_one = {
-        let pipe = pipe.clone();
-        std::thread::spawn(move || {
-            let mut line = String::new();
-            BufReader::new(std::fs::File::open(pipe).unwrap()).read_line(&mut line).unwrap();
-            line
-        })
-    };
-    let said = said(&[
-        "compare",
-        "--runs",
-        "40",
-        "--locks",
-        "libc,hybrid",
-        "--out",
-        pipe.to_str().unwrap(),
-        "--",
-        "true",
-    ]);
+    let to_read = pipe.clone();
+    let read_one = std::thread::spawn(move || {
+        let mut line = String::new();
+        BufReader::new(std::fs::File::open(to_read).unwrap()).read_line(&mut line).unwrap();
+        line
+    });
+    let mut command = overlock(&["compare", "--runs", "40", "--locks", "libc,hybrid", "--out"]);
+    let said: Said = command.arg(pipe).args(["--", "true"]).output().unwrap().into();
     said.ends(2, "the result file is incomplete: Broken pipe");
     assert!(read_one.join().unwrap().contains("\"run\""));
-}
-
-fn said_with_out(file: &str) -> Said {
-    said(&["compare", "--runs", "1", "--locks", "libc,hybrid", "--out", file, "--", "true"])
 }
 
 #[test]

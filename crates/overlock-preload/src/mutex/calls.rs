@@ -46,11 +46,6 @@ impl Mutex {
         matches!(self.kind(), Kind::Libc)
     }
 
-    /// Returns whether the library's own locks could take this mutex over.
-    fn is_replaceable(&self) -> bool {
-        self.kind.load(Relaxed) & !ELISION <= 3
-    }
-
     /// Returns whether the caller holds this mutex, as far as its type can tell.
     pub(crate) fn may_be_mine(&self) -> bool {
         matches!(self.kind(), Kind::Normal | Kind::Libc) || self.is_mine()
@@ -105,7 +100,6 @@ impl Mutex {
     }
 }
 
-/// `pthread_mutex_lock`.
 #[inline(always)]
 pub(crate) fn lock(mutex: &Mutex) -> c_int {
     if mutex.is_normal() { (operations().lock)(mutex) } else { lock_by_kind(mutex) }
@@ -117,7 +111,6 @@ pub(crate) fn try_lock(mutex: &Mutex) -> c_int {
     if mutex.is_normal() { (operations().try_lock)(mutex) } else { try_lock_by_kind(mutex) }
 }
 
-/// `pthread_mutex_unlock`.
 #[inline(always)]
 pub(crate) fn unlock(mutex: &Mutex) -> c_int {
     if mutex.is_normal() { release(mutex) } else { unlock_by_kind(mutex) }
@@ -130,7 +123,7 @@ pub(crate) extern "C-unwind" fn lock_by_kind(mutex: &Mutex) -> c_int {
         Kind::Normal => take(),
         Kind::Libc => {
             counters::add(Event::MutexHandedToLibc);
-            if choice::is_none() && mutex.is_replaceable() {
+            if choice::is_none() && mutex.kind.load(Relaxed) & !ELISION <= 3 {
                 // Any other lock would have taken this mutex over, so its waits count.
                 return take();
             }

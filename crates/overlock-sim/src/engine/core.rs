@@ -103,7 +103,7 @@ impl<E: Copy> Core<E> {
 
     /// How many plans have been made so far.
     pub(crate) const fn planned(&self) -> u64 {
-        self.heap.added()
+        self.heap.added
     }
 
     /// The events that are planned, in no order.

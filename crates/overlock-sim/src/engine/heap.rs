@@ -43,7 +43,8 @@ impl<T> Ord for Entry<T> {
 #[derive(Debug)]
 pub(super) struct Heap<T> {
     heap: BinaryHeap<Entry<T>>,
-    added: u64,
+    /// How many have been added so far.
+    pub(super) added: u64,
 }
 
 impl<T> Default for Heap<T> {
@@ -70,11 +71,6 @@ impl<T> Heap<T> {
         self.heap.peek().map_or(u64::MAX, |entry| entry.at)
     }
 
-    /// How many have been added so far.
-    pub(super) const fn added(&self) -> u64 {
-        self.added
-    }
-
     pub(super) fn all(&self) -> impl Iterator<Item = &T> {
         self.heap.iter().map(|entry| &entry.what)
     }
@@ -90,7 +86,7 @@ mod tests {
         for (at, what) in [(5, 'c'), (3, 'a'), (5, 'd'), (3, 'b')] {
             heap.add(at, what);
         }
-        assert_eq!((heap.first(), heap.added(), heap.all().count()), (3, 4, 4));
+        assert_eq!((heap.first(), heap.added, heap.all().count()), (3, 4, 4));
         let order: String = std::iter::from_fn(|| heap.pop()).map(|(_, what)| what).collect();
         assert_eq!((order.as_str(), heap.first()), ("abcd", u64::MAX));
     }

@@ -192,12 +192,6 @@ impl Counts {
     }
 }
 
-impl std::fmt::Debug for HostMachine<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HostMachine").field("now", &self.core.now).finish_non_exhaustive()
-    }
-}
-
 impl<'run> HostMachine<'run> {
     pub(crate) fn new(
         host: &HostProfile,
@@ -253,7 +247,6 @@ impl<'run> HostMachine<'run> {
         })
     }
 
-    /// The vCPUs of the guest to which `vcpu` belongs.
     pub(crate) fn guest_of(&self, vcpu: u32) -> std::ops::Range<u32> {
         let first = vcpu / self.guest_vcpus * self.guest_vcpus;
         first..(first + self.guest_vcpus).min(self.vcpus.len() as u32)

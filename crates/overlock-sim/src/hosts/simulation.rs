@@ -129,7 +129,7 @@ impl Engine for Simulation<'_> {
         self.counts.borrow_mut().add(machine.counts());
         let ended_ns = machine.stop_at;
         let ran = Duration::from_nanos(ended_ns);
-        Ok(Observed { ran, ended_ns, vcpus, yields: Yields::of(yields.reasons(), yields.hits()) })
+        Ok(Observed { ran, ended_ns, vcpus, yields: Yields::of(yields.reasons(), yields.hits) })
     }
 }
 

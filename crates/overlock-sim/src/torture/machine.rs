@@ -34,7 +34,7 @@ use crate::torture::arena::Arena;
 use crate::torture::conditions::{CPUS, Conditions, Hold, Verb};
 use crate::torture::failure::{Breach, Property};
 use crate::torture::faults::{Fault, Faults, Injection};
-use crate::torture::kind::{Kind, Layout};
+use crate::torture::kind::Kind;
 use crate::torture::lock_model::LockModel;
 use crate::torture::memory::Memory;
 use crate::torture::script::Script;
@@ -83,13 +83,6 @@ pub(crate) struct Op {
     pub(crate) kicks_as_newcomer: u64,
     /// Whether it is a wait for a notification that ends by a panic once it has released its lock.
     pub(crate) cancelled: bool,
-}
-
-impl Op {
-    /// Whether it is the acquisition of a lock with a queue, and has not joined that queue.
-    pub(crate) fn is_newcomer(&self, layout: Layout) -> bool {
-        layout == Layout::Queue && self.verb.is_some() && !self.joined
-    }
 }
 
 #[derive(Debug)]
@@ -380,7 +373,6 @@ impl TorturedMachine {
         self.core.current as usize
     }
 
-    /// The state of the current CPU.
     fn me(&mut self) -> &mut CpuState {
         &mut self.cpus[self.core.current as usize]
     }

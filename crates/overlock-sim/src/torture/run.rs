@@ -94,7 +94,7 @@ pub fn run(subject: &'static Subject, plan: FaultPlan) -> TortureReport {
         takeovers: machine.tally.takeovers,
         crossed_kicks: machine.tally.crossed_kicks,
         injected: machine.script.is_some() && machine.injected_faults.is_empty(),
-        hash: machine.trace.hash(),
+        hash: machine.trace.hash,
         trace: if machine.failure.is_some() { machine.trace.lines() } else { Vec::new() },
         failure: machine.failure,
     }

@@ -54,7 +54,7 @@ pub(crate) struct Script {
     /// How long its others are.
     again_ns: u64,
     /// How many acquisitions each CPU makes.
-    rounds: [u64; 4],
+    pub(crate) rounds: [u64; 4],
     /// How long each is prepared to wait the first time; 0 means for ever.
     timeout_ns: [u64; 4],
     /// How long the head counts as a user of the lock before it asks for it.
@@ -312,11 +312,6 @@ impl Script {
             changes: false,
             tries: false,
         }
-    }
-
-    /// How many acquisitions each CPU makes.
-    pub(crate) fn rounds(&self) -> [u64; 4] {
-        self.rounds
     }
 
     /// Whether it takes the lock again and again.

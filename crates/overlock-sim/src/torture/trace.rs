@@ -138,7 +138,8 @@ impl fmt::Display for Event {
 pub(crate) struct Trace {
     ring: Vec<Event>,
     next: usize,
-    hash: u64,
+    /// A number that almost certainly differs if anything in the run differed.
+    pub(crate) hash: u64,
     /// The last three different reads of each CPU: the offset plus one, and the value.
     reads: [[(u32, u32); 3]; CPUS],
 }
@@ -180,11 +181,6 @@ impl Trace {
             *reads = [read, reads[0], reads[1]];
         }
         known
-    }
-
-    /// A number that almost certainly differs if anything in the run differed.
-    pub(crate) fn hash(&self) -> u64 {
-        self.hash
     }
 
     /// The latest events, oldest first, one per line.

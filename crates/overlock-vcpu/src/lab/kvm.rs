@@ -135,7 +135,7 @@ fn run(
             ran: Duration::from_nanos(report.ran_ns),
             ended_ns: report.stopped_ns,
             vcpus: report.accounts,
-            yields: Yields::of(report.yields.reasons(), report.yields.hits()),
+            yields: Yields::of(report.yields.reasons(), report.yields.hits),
         }),
     }
 }

@@ -13,16 +13,9 @@ use overlock_vcpu::host::{Nanos, Vcpu};
 use proptest::prelude::*;
 
 /// The policies that rotate, and so reach every vCPU eventually without being told anything.
-const ROTATING: [&str; 8] = [
-    "round-robin",
-    "skip-spinners",
-    "spin-count",
-    "load-gate",
-    "linux",
-    "ipi-first",
-    "linux-ipi",
-    "pv-hint",
-];
+fn rotating() -> impl Iterator<Item = &'static str> {
+    NAMES.into_iter().filter(|name| !["none", "report", "yield", "oracle"].contains(name))
+}
 
 /// Upstream's error of 6.14 to 6.18: remembers the step count of the scan, not the place reached.
 #[derive(Debug, Default)]
@@ -146,7 +139,7 @@ proptest! {
     fn rotation_is_fair(
         vcpus in 2u32..20, holes in proptest::collection::vec(0u32..20, 0..10), rounds in 1usize..4,
     ) {
-        for name in ROTATING {
+        for name in rotating() {
             let mut policy = by_name(name, vcpus).unwrap();
             goes_round(&mut *policy, vcpus, &holes, rounds).unwrap();
         }
@@ -282,7 +275,7 @@ fn triples(vcpus: u32) -> impl Iterator<Item = (u32, u32, u32)> {
 
 #[test]
 fn a_preempted_lone_holder_runs_within_n_spins() {
-    for name in ROTATING {
+    for name in rotating() {
         let make = |vcpus| by_name(name, vcpus).unwrap();
         reaches_the_lone_holder(&make, |vcpus| vcpus as usize, false).unwrap();
     }
@@ -314,13 +307,13 @@ fn once_all_others_left_spinning_the_holder_runs_after_one_spin() {
 fn a_holder_that_spun_for_its_lock_is_passed_over_at_most_cap_times() {
     for vcpus in 2..=9u32 {
         let mut policy = SpinCount::new(vcpus);
-        assert_eq!(policy.cap(), (1..=4).find(|&log| 1 << log >= vcpus).unwrap());
+        assert_eq!(policy.cap, (1..=4).find(|&log| 1 << log >= vcpus).unwrap());
         let mut candidates = vec![unfit(Skipped::Running); vcpus as usize];
-        for _ in 0..10 * policy.cap() {
+        for _ in 0..10 * policy.cap {
             ask(&mut policy, &Spin::reported(Vcpu(1)), &candidates);
         }
         candidates[1] = ready(false);
-        for _ in 0..policy.cap() {
+        for _ in 0..policy.cap {
             let (verdict, trace) = ask(&mut policy, &Spin::reported(Vcpu(0)), &candidates);
             assert_eq!(verdict, Ruling::Stay(Missed::NoCandidate));
             assert_eq!(trace.skipped(Vcpu(1)), Some(Skipped::Spinning));

@@ -231,23 +231,3 @@ unsafe impl Platform for Threads {
         clock::now_on(libc::CLOCK_MONOTONIC)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn waiting_is_off_for_good() {
-        let waiting = Waiting(AtomicU8::new(ON));
-        assert!(waiting.set(true));
-        assert!(waiting.set(false) && waiting.set(false));
-        assert!(!waiting.fix() && !waiting.set(true));
-    }
-
-    #[test]
-    fn waiting_stays_on_once_a_thread_may_halt() {
-        let waiting = Waiting(AtomicU8::new(ON));
-        assert!(waiting.fix() && waiting.fix());
-        assert!(!waiting.set(false) && waiting.set(true));
-    }
-}

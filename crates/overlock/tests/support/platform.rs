@@ -37,7 +37,6 @@ use super::states::Numbers;
 /// The most CPUs that a model can have.
 pub(crate) const CPUS: usize = 4;
 
-/// How many cells a queue node has.
 const NODE_CELLS: usize = 4;
 
 /// After how many polls a token counts as lost.
@@ -209,6 +208,7 @@ pub(crate) fn open(world: World, cpus: usize) {
         // explains why nothing uses it any more.
         drop(unsafe { Box::from_raw(kept) });
     }
+    let own = |cpu| Own { clock_ns: Cell::new(cpu as u64 * world.ahead_ns), ..Own::default() };
     // An entry of a full table names no waiter.
     let entry = if world.full { 1 << 16 } else { 0 };
     let used = keep(Cell::new(0));
@@ -216,7 +216,7 @@ pub(crate) fn open(world: World, cpus: usize) {
         world,
         slots: (0..cpus).map(|_| slot(world.numbers)).collect(),
         buckets: [Bucket::with(|| Word::new(entry, Part::Table(used)))],
-        own: (0..cpus).map(|cpu| Own::starting_at(cpu as u64 * world.ahead_ns)).collect(),
+        own: (0..cpus).map(own).collect(),
         accesses: Cell::new(0),
         kernel: Mutex::new([0; CPUS]),
         beds: (0..cpus).map(|_| Condvar::new()).collect(),
@@ -287,7 +287,6 @@ pub(crate) fn linger() {
     }
 }
 
-/// A waiter of a read-write lock that goes first was kicked by who has cleared `FIRST`.
 pub(crate) const CLEARS_FIRST: &str = "who clears FIRST kicks a waiter";
 /// The class of such waiters.
 const GOES_FIRST: u32 = 1 << 3;
@@ -316,12 +315,6 @@ pub(crate) fn stale_failures() -> bool {
 
 fn machine() -> &'static Machine {
     MACHINE.get().expect("a model starts with `open`")
-}
-
-impl Own {
-    fn starting_at(clock_ns: u64) -> Self {
-        Self { clock_ns: Cell::new(clock_ns), ..Self::default() }
-    }
 }
 
 impl Machine {

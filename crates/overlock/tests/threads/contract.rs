@@ -189,7 +189,8 @@ fn p10_waiting_can_be_switched_off() {
         return;
     }
     overlock::lock_class!(SpinOnly);
-    assert!(Threads::set_waiting(false));
+    assert!(Threads::set_waiting(true));
+    assert!(Threads::set_waiting(false) && Threads::set_waiting(false));
     fn contend<L: overlock::ConstLock + 'static>() {
         let shared = Mutex::<u32, L>::new(0);
         thread::scope(|scope| {
@@ -207,6 +208,7 @@ fn p10_waiting_can_be_switched_off() {
     for event in [Event::PvWaitHead, Event::PvWaitNode, Event::PvKickUnlock] {
         assert_eq!(SpinOnly::counters().get(event), 0, "{}", event.name());
     }
+    assert!(!Threads::set_waiting(true), "waiting was switched on again");
 }
 
 #[test]
@@ -221,6 +223,7 @@ fn p10_waiting_stays_on_once_a_waiter_has_halted() {
         assert!(!lock.try_lock_until(Threads::now_ns() + MS));
     }
     assert!(!Threads::set_waiting(false), "waiting was switched off after a halt");
+    assert!(Threads::set_waiting(true));
 }
 
 /// Whether `Threads` has restartable sequences here. If the system has what they need, it must have

@@ -17,13 +17,6 @@ const SOON: Duration = Duration::from_millis(50);
 /// Longer than anything here takes.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Waits until the lock, which this thread reads, has a writer that bars others.
-fn until_barred(lock: &ThreadRwLock<u32>) {
-    while elsewhere(|| lock.try_read().is_some()) {
-        thread::yield_now();
-    }
-}
-
 #[test]
 fn a_free_lock_says_so_wherever_it_lies() {
     let mut lock = ThreadRwLock::new(0);
@@ -140,14 +133,16 @@ fn upgradable_readers_can_wait_for_readers() {
     assert_eq!(*lock.read(), 2 * rounds);
 }
 
-/// A writer that has given up bars no reader.
 #[test]
 fn a_writer_that_gives_up_lets_readers_in() {
     let lock = ThreadRwLock::new(0);
     let guard = lock.read();
     thread::scope(|scope| {
         let writer = scope.spawn(|| lock.try_write_for(4 * SOON).is_none());
-        until_barred(&lock);
+        // Until the writer bars readers.
+        while elsewhere(|| lock.try_read().is_some()) {
+            thread::yield_now();
+        }
         assert!(elsewhere(|| lock.try_read_for(LONG).is_some()));
         assert!(writer.join().unwrap());
     });

@@ -212,7 +212,7 @@ pub(super) fn rounds<K: Kernel>(plan: CommandLine<'_>) -> bool {
             let cpus = cpus.parse().unwrap_or(1).clamp(1, crate::cpus::started());
             // Each round begins with a different lock, so that its place favours none.
             let first = (seed + round as usize) % many;
-            for name in locks().cycle_from(first).take(many) {
+            for name in locks().cycle().skip(first).take(many) {
                 fine &= once::<K>(name, cpus, round);
             }
         }
@@ -220,12 +220,3 @@ pub(super) fn rounds<K: Kernel>(plan: CommandLine<'_>) -> bool {
     page::tell();
     fine
 }
-
-/// An iterator that starts in the middle and goes round.
-trait CycleFrom: Iterator + Clone {
-    fn cycle_from(self, first: usize) -> core::iter::Skip<core::iter::Cycle<Self>> {
-        self.cycle().skip(first)
-    }
-}
-
-impl<I: Iterator + Clone> CycleFrom for I {}

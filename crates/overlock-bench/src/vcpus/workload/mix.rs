@@ -71,7 +71,7 @@ pub(crate) struct Mix<'a, W: Verbs, L> {
     guest: usize,
     locks: Shelf<Held<L>>,
     lost: Vec<Lost>,
-    tallies: Vec<Tally>,
+    pub(crate) tallies: Vec<Tally>,
     /// Nanoseconds that each vCPU has waited for each lock.
     waited: Vec<Vec<AtomicU64>>,
     /// The place of each vCPU: the truth.
@@ -81,7 +81,7 @@ pub(crate) struct Mix<'a, W: Verbs, L> {
     released: Vec<Released>,
     desks: Vec<Desk<W::Word>>,
     /// What each vCPU records for a timeline; empty without one.
-    logs: Vec<Log>,
+    pub(crate) logs: Vec<Log>,
     /// The latest shootdown that was asked for, under any lock.
     shootdowns: W::Word,
 }
@@ -122,14 +122,6 @@ impl<'a, W: Verbs, L: ConstLock> Mix<'a, W, L> {
         Self { logs: window.map_or_else(Vec::new, log), ..self }
     }
 
-    pub(crate) fn logs(&self) -> &[Log] {
-        &self.logs
-    }
-
-    pub(crate) fn tallies(&self) -> &[Tally] {
-        &self.tallies
-    }
-
     pub(crate) fn losses(&self) -> Vec<Losses> {
         let of = |(at, lost): (usize, &Lost)| Losses {
             waited_ns: self.waited.iter().map(|locks| locks[at].load(Relaxed)).sum(),
@@ -140,7 +132,6 @@ impl<'a, W: Verbs, L: ConstLock> Mix<'a, W, L> {
         self.lost.iter().enumerate().map(of).collect()
     }
 
-    /// The vCPUs of the guest to which `vcpu` belongs.
     fn guest_of(&self, vcpu: u32) -> Range<usize> {
         let first = vcpu as usize / self.guest * self.guest;
         first..(first + self.guest).min(self.desks.len())

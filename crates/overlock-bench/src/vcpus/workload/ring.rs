@@ -36,7 +36,7 @@ struct Desk<C>(C);
 #[derive(Debug)]
 pub(crate) struct Ring<'a, W: Verbs> {
     profile: &'a Profile,
-    tallies: Vec<Tally>,
+    pub(crate) tallies: Vec<Tally>,
     desks: Vec<Desk<W::Word>>,
 }
 
@@ -47,10 +47,6 @@ impl<'a, W: Verbs> Ring<'a, W> {
             tallies: (0..vcpus).map(|_| Tally::default()).collect(),
             desks: (0..vcpus).map(|_| Desk(W::Word::ZERO)).collect(),
         }
-    }
-
-    pub(crate) fn tallies(&self) -> &[Tally] {
-        &self.tallies
     }
 }
 

@@ -130,7 +130,8 @@ impl TorturedMachine {
         // Others kick all CPUs that wait for a change, or the next of several.
         let exact = exact && kind.role == Role::Lock;
         let is_fair = op.is_fair;
-        let (whose, kicks) = if op.is_newcomer(kind.promise.layout) {
+        let has_queue = kind.promise.layout == Layout::Queue;
+        let (whose, kicks) = if has_queue && op.verb.is_some() && !op.joined {
             ("newcomer", &mut op.kicks_as_newcomer)
         } else {
             ("operation", &mut op.kicks)
@@ -139,7 +140,7 @@ impl TorturedMachine {
         let (lock, kicks, meanwhile) = (op.lock, *kicks, self.locks[op.lock].takes - op.takes);
         // A release of the hybrid lock wakes the queue head and a waiter outside the queue, and a
         // fair one has woken a waiter to hand over to.
-        let more = kind.promise.layout == Layout::Queue && kind.promise.passes_awake.is_none();
+        let more = has_queue && kind.promise.passes_awake.is_none();
         let most = if more { 2 + u64::from(is_fair) } else { 1 };
         if kicks > most + meanwhile && exact {
             let text = format!(

@@ -44,7 +44,7 @@ pub(super) fn perform(job: Job) {
 /// What a CPU does in a script: the first gives what the others wait for.
 pub(super) fn play(script: &Script, part: Part, cpu: usize) {
     let wanted = (1..script.cpus).filter(|&cpu| !script.locks(cpu));
-    let wanted: u64 = wanted.map(|cpu| script.rounds()[cpu]).sum();
+    let wanted: u64 = wanted.map(|cpu| script.rounds[cpu]).sum();
     for round in 0..part.rounds {
         let first = round == 0;
         let timed = first && part.timeout_ns > 0;

@@ -23,7 +23,6 @@ macro_rules! reasons {
             pub const ALL: [Self; [$($text),*].len()] = [$(Self::$reason),*];
 
             /// The reason's name in reports, in lower-case kebab.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$reason => $text,)* }
             }
@@ -156,7 +155,6 @@ impl Eq for Trace {}
 
 impl Trace {
     /// Makes an empty trace for a guest of `vcpus`.
-    #[must_use]
     pub fn new(vcpus: u32) -> Self {
         let vcpus = vcpus as usize;
         Self { skipped: vec![None; vcpus], touched: Vec::with_capacity(vcpus) }
@@ -171,7 +169,6 @@ impl Trace {
     }
 
     /// Why `vcpu` was skipped; `None` if it was never considered, or was chosen.
-    #[must_use]
     pub fn skipped(&self, vcpu: Vcpu) -> Option<Skipped> {
         self.skipped.get(vcpu.index()).copied().flatten()
     }
@@ -227,7 +224,6 @@ impl Decision {
 
     /// Whether the pCPU went to the vCPU for which the spinner really waited; `None` if that is
     /// unknown.
-    #[must_use]
     pub fn hit(&self) -> Option<bool> {
         self.truth.map(|truth| match self.outcome {
             Outcome::Directed { to, .. } | Outcome::Plain { to, .. } => to == truth,
@@ -243,7 +239,9 @@ pub struct Tally {
     plain: [u64; Missed::ALL.len()],
     stayed: [u64; Missed::ALL.len()],
     skipped: [u64; Skipped::ALL.len()],
-    hits: u64,
+    /// How often the pCPU went to the vCPU for which the spinner really waited, where that was
+    /// known.
+    pub hits: u64,
 }
 
 impl Tally {
@@ -259,43 +257,30 @@ impl Tally {
     }
 
     /// How many directed yields were made for this reason.
-    #[must_use]
     pub fn directed(&self, why: Chosen) -> u64 {
         self.chosen[why as usize]
     }
 
     /// How many undirected yields were made, because a directed one was ruled out for this reason.
-    #[must_use]
     pub fn plain(&self, why: Missed) -> u64 {
         self.plain[why as usize]
     }
 
     /// How many spins and kicks left the owner its pCPU for this reason.
-    #[must_use]
     pub fn stayed(&self, why: Missed) -> u64 {
         self.stayed[why as usize]
     }
 
     /// How often a vCPU was passed over for this reason.
-    #[must_use]
     pub fn skipped(&self, why: Skipped) -> u64 {
         self.skipped[why as usize]
     }
 
-    /// How often the pCPU went to the vCPU for which the spinner really waited, where that was
-    /// known.
-    #[must_use]
-    pub const fn hits(&self) -> u64 {
-        self.hits
-    }
-
     /// How many decisions were counted.
-    #[must_use]
     pub fn decisions(&self) -> u64 {
         self.chosen.iter().chain(&self.plain).chain(&self.stayed).sum()
     }
 
-    /// Counts a decision and its reasons.
     pub fn count(&mut self, decision: &Decision) {
         match decision.outcome {
             Outcome::Directed { why, .. } => self.chosen[why as usize] += 1,

@@ -24,7 +24,6 @@ pub struct IpiFirst<P> {
 
 impl<P: Policy> IpiFirst<P> {
     /// Makes the policy for a guest of `vcpus`, with `inner` for spins that no IPI explains.
-    #[must_use]
     pub fn new(vcpus: u32, inner: P) -> Self {
         Self { inner, rotation: Rotation::default(), debts: Debts::new(vcpus) }
     }
@@ -40,8 +39,8 @@ impl<P: Policy> Policy for IpiFirst<P> {
         for why in [Chosen::OwesIpi, Chosen::IpiPending] {
             let found = rotation.next(view, trace, u32::MAX, |vcpu| {
                 let owes = match why {
-                    Chosen::OwesIpi => debts.owes(vcpu, spin.vcpu, view.now()),
-                    _ => debts.pending(vcpu, view.now()),
+                    Chosen::OwesIpi => debts.owes(vcpu, spin.vcpu, view.now),
+                    _ => debts.pending(vcpu, view.now),
                 };
                 if owes { Ok(why) } else { Err(Skipped::NoIpi) }
             });

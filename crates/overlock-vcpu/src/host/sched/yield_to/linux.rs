@@ -39,7 +39,6 @@ pub struct Linux {
 
 impl Linux {
     /// Makes the policy for a guest of `vcpus`.
-    #[must_use]
     pub fn new(vcpus: u32) -> Self {
         Self { inner: SkipSpinners::new(vcpus), debts: Debts::new(vcpus) }
     }
@@ -53,7 +52,7 @@ impl Policy for Linux {
     fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Ruling {
         let (debts, wants_kernel) = (&self.debts, !view.in_user(spin.vcpu));
         self.inner.scan(view, trace, u32::MAX, |vcpu| {
-            let is_idle = view.in_user(vcpu) && !debts.pending(vcpu, view.now());
+            let is_idle = view.in_user(vcpu) && !debts.pending(vcpu, view.now);
             (wants_kernel && is_idle).then_some(Skipped::InUser)
         })
     }
@@ -75,7 +74,6 @@ pub struct LinuxIpi {
 
 impl LinuxIpi {
     /// Makes the policy for a guest of `vcpus`.
-    #[must_use]
     pub fn new(vcpus: u32) -> Self {
         let last = vec![None; vcpus as usize];
         Self { inner: Linux::new(vcpus), rotation: Rotation::default(), last }
@@ -88,7 +86,7 @@ impl Policy for LinuxIpi {
     }
 
     fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Ruling {
-        let (now, debts) = (view.now(), &self.inner.debts);
+        let (now, debts) = (view.now, &self.inner.debts);
         let last = self.last.get(spin.vcpu.index()).copied().flatten();
         if let Some(to) = last.filter(|&to| debts.owes(to, spin.vcpu, now))
             && view.fit(to, trace)

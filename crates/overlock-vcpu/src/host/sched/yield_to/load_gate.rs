@@ -22,7 +22,6 @@ pub struct LoadGate {
 
 impl LoadGate {
     /// Puts a gate in front of `inner`.
-    #[must_use]
     pub const fn new(inner: SkipSpinners) -> Self {
         Self { inner }
     }
@@ -38,7 +37,7 @@ impl Policy for LoadGate {
         if waiting == 0 {
             return Ruling::Stay(Missed::NotOvercommitted);
         }
-        let share = waiting.div_ceil(view.pcpus().max(1));
+        let share = waiting.div_ceil(view.pcpus.max(1));
         match self.inner.scan(view, trace, share.saturating_mul(SHARES), |_| None) {
             Ruling::Stay(why) => Ruling::Plain(why),
             verdict => verdict,

@@ -34,7 +34,6 @@ pub struct PvHint<P> {
 
 impl<P: Policy> PvHint<P> {
     /// Makes the policy for a guest of `vcpus`, with `inner` for spins without a hint.
-    #[must_use]
     pub fn new(vcpus: u32, inner: P) -> Self {
         Self { inner, debts: Debts::new(vcpus) }
     }
@@ -46,7 +45,7 @@ impl<P: Policy> Policy for PvHint<P> {
     }
 
     fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Ruling {
-        let (now, holder) = (view.now(), spin.hint.holder);
+        let (now, holder) = (view.now, spin.hint.holder);
         let owed = |asker, why| self.debts.debtors(asker, now).map(move |vcpu| (vcpu, why));
         let own = owed(spin.vcpu, Chosen::OwesIpi);
         let its = holder.into_iter().flat_map(|holder| owed(holder, Chosen::OwesHolder));

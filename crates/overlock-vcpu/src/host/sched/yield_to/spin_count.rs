@@ -23,26 +23,19 @@ use crate::host::{Nanos, Vcpu};
 pub struct SpinCount {
     rotation: Rotation,
     counts: Vec<u32>,
-    cap: u32,
+    /// The highest count, and therefore how many times in a row a spinner can be passed over.
+    pub cap: u32,
 }
 
 impl SpinCount {
     /// Makes the policy for a guest of `vcpus`, with a cap of ⌈log₂ `vcpus`⌉, but at least one.
-    #[must_use]
     pub fn new(vcpus: u32) -> Self {
         Self::with_cap(vcpus, vcpus.max(2).next_power_of_two().trailing_zeros())
     }
 
     /// Makes the policy with another cap, for a guest that may use only some of `vcpus`.
-    #[must_use]
     pub fn with_cap(vcpus: u32, cap: u32) -> Self {
         Self { rotation: Rotation::default(), counts: vec![0; vcpus as usize], cap }
-    }
-
-    /// The highest count, and therefore how many times in a row a spinner can be passed over.
-    #[must_use]
-    pub const fn cap(&self) -> u32 {
-        self.cap
     }
 }
 

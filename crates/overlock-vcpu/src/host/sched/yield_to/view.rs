@@ -9,8 +9,10 @@ use crate::host::{Nanos, Vcpu};
 /// The host at the time of a spin: which vCPUs could be boosted, and how busy the host is.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
-    now: Nanos,
-    pcpus: u32,
+    /// The time of the spin.
+    pub now: Nanos,
+    /// How many pCPUs there are.
+    pub pcpus: u32,
     vcpus: Vcpus<'a>,
 }
 
@@ -25,7 +27,6 @@ enum Vcpus<'a> {
 
 impl<'a> View<'a> {
     /// Makes a view of `pcpus` pCPUs and one candidate for each vCPU, for tests of a policy.
-    #[must_use]
     pub const fn new(now: Nanos, pcpus: u32, candidates: &'a [Candidate]) -> Self {
         Self { now, pcpus, vcpus: Vcpus::Listed(candidates) }
     }
@@ -47,20 +48,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The time of the spin.
-    #[must_use]
-    pub const fn now(&self) -> Nanos {
-        self.now
-    }
-
-    /// How many pCPUs there are.
-    #[must_use]
-    pub const fn pcpus(&self) -> u32 {
-        self.pcpus
-    }
-
     /// How many vCPUs there are.
-    #[must_use]
     pub fn vcpus(&self) -> u32 {
         let count = match self.vcpus {
             Vcpus::Listed(candidates) => candidates.len(),
@@ -70,7 +58,6 @@ impl<'a> View<'a> {
     }
 
     /// How many vCPUs wait for a pCPU.
-    #[must_use]
     pub fn waiting(&self) -> u32 {
         match self.vcpus {
             Vcpus::Listed(_) => (0..self.vcpus()).filter(|&n| self.off_cpu(Vcpu(n))).count() as u32,
@@ -79,13 +66,11 @@ impl<'a> View<'a> {
     }
 
     /// Why `vcpu` cannot be boosted; `None` if it can.
-    #[must_use]
     pub fn unfit(&self, vcpu: Vcpu) -> Option<Skipped> {
         self.candidate(vcpu).map_or(Some(Skipped::Unknown), |candidate| candidate.unfit)
     }
 
     /// Whether `vcpu` waits for a pCPU.
-    #[must_use]
     pub fn off_cpu(&self, vcpu: Vcpu) -> bool {
         matches!(self.unfit(vcpu), None | Some(Skipped::AheadOfShare))
     }
@@ -102,13 +87,11 @@ impl<'a> View<'a> {
     }
 
     /// Whether `vcpu` left its pCPU through a pause loop and has not run since.
-    #[must_use]
     pub fn spinning(&self, vcpu: Vcpu) -> bool {
         self.candidate(vcpu).is_some_and(|candidate| candidate.spinning)
     }
 
     /// Whether `vcpu` was in user mode when it was last in the guest, as far as is known.
-    #[must_use]
     pub fn in_user(&self, vcpu: Vcpu) -> bool {
         self.candidate(vcpu).is_some_and(|candidate| candidate.in_user)
     }
@@ -118,7 +101,6 @@ impl Spin {
     /// The vCPU to which a pCPU would help the spinner most: of the true holder and the waiters
     /// before the spinner, the first that is off CPU. If all of them run, it is the holder; `None`
     /// if the truth is not known.
-    #[must_use]
     pub fn awaited(&self, view: &View<'_>) -> Option<Vcpu> {
         let mut line = self.truth.line();
         line.clone().find(|&vcpu| view.off_cpu(vcpu)).or_else(|| line.next())
