@@ -67,6 +67,16 @@ pub(super) fn told(name: &str, words: &[(&str, &str)]) -> String {
     words.iter().fold(line.unwrap_or_default(), fill)
 }
 
+/// Says where those for whom threads wait at a place sleep, if they do so in one place.
+pub(super) fn sleeps_at(one: Option<&Finding>) -> String {
+    let did = one.and_then(|one| one.followed().into_iter().next()).unwrap_or_default();
+    let is_sleep = |step: &Step| matches!(step.state, State::Asleep(..)) && !step.place.is_empty();
+    match &did[..] {
+        [(step, _)] if is_sleep(step) => format!(" at {}", step.place),
+        _ => String::new(),
+    }
+}
+
 /// Returns whether those for whom threads wait at a place sleep for a time in the end.
 pub(super) fn ends_in_time(one: &Finding) -> bool {
     let last = one.followed().pop().and_then(|did| did.into_iter().next());
@@ -103,9 +113,10 @@ pub(super) fn unblock(what: &str, finding: Option<&Finding>) -> String {
         Some(Kind::Disk) => "disk",
         Some(Kind::Stop) => "stop",
         Some(Kind::Fault) => "fault",
+        _ if !sleeps_at(finding).is_empty() => "held",
         _ => "outside",
     };
-    told(name, &[("thing", &thing), ("call", call)])
+    told(name, &[("thing", &thing), ("call", call), ("asleep", &sleeps_at(finding))])
 }
 
 /// Says how holders get a processor: fewer threads help only if those of the program have had the

@@ -1,6 +1,8 @@
 //! What was found, and what to do about it, in a sentence or two.
 
-use super::cures::{chain, ends_in_time, inversion, processors, told, try_compare, unblock};
+use super::cures::{
+    chain, ends_in_time, inversion, processors, sleeps_at, told, try_compare, unblock,
+};
 use super::worst::{NOTICED, Worst, percent, worst, worst_of};
 use crate::units;
 use overlock_trace::analysis::{State, WaitStats};
@@ -201,7 +203,8 @@ fn advised(found: &Findings) -> String {
         Cure::DontSleepInside => {
             let is_count = lock.is(Kind::Semaphore);
             let more = if is_count { ", or let more threads in at once" } else { "" };
-            told("sleep", &[place, ("more", more)]) + &taken_again(&lock)
+            let asleep = sleeps_at(lock.finding.as_ref());
+            told("sleep", &[place, ("more", more), ("asleep", &asleep)]) + &taken_again(&lock)
         }
         Cure::LetWritersPass => told("writers", &[place]),
         Cure::WakeSooner => told("late", &[place, ("compare", try_compare(found))]),

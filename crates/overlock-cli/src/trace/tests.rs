@@ -281,6 +281,15 @@ fn a_sleep_outside_under_a_lock_counts_for_the_lock() {
     let Findings { report, rows, loops, facts, .. } = found.clone();
     let judged = Findings::judged(report, rows, loops, facts).verdict;
     assert_eq!(judged.cure, Cure::DontSleepInside, "{judged:?}");
+    found.verdict = judged;
+    let said = advice(&found);
+    assert!(said.contains("sleep inside the section at sync (log.c:4): move"), "{said}");
+    let mut file = found.clone();
+    file.rows.retain(|one| one.class == Class::Lock);
+    (file.rows[0].class, file.rows[0].kind) = (Class::Outside, Kind::FileLock);
+    (file.rows[0].what, file.verdict.cure) = ("flock, a file lock".into(), Cure::Unblock);
+    let said = advice(&file);
+    assert!(said.contains("Who has a file lock (flock) sleeps at sync (log.c:4): rel"), "{said}");
     found.rows.iter_mut().for_each(|one| one.chains.clear());
     let Findings { report, rows, loops, facts, .. } = found;
     assert_eq!(Findings::judged(report, rows, loops, facts).verdict.cure, Cure::Unblock);
