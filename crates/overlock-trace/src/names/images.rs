@@ -264,6 +264,12 @@ impl Images {
         self.files.values().flatten().any(|file| file.is_go)
     }
 
+    /// Returns which code a process has: its program, and how many mappings of it.
+    pub(crate) fn code_of_process(&self, process: u32) -> (usize, usize) {
+        let image = self.of_process.get(&process).copied().unwrap_or_default();
+        (image, self.images.get(image).map_or(0, |image| image.mappings.len()))
+    }
+
     /// Returns the addresses in a process of symbols of a file with such a name.
     pub(crate) fn symbols_of<const N: usize>(
         &self,

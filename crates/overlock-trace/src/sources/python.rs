@@ -61,14 +61,17 @@ const LONGEST_NAME: usize = 200;
 /// How many names of code, and places, are remembered.
 const MOST_NAMES: usize = 1 << 14;
 
+/// Where the state of a runtime is, and which.
+type Runtime = (u64, &'static Layout);
+
 /// The functions of a thread, the innermost first, that with its file and first line.
 pub(crate) type Functions = Vec<String>;
 
 #[derive(Default)]
 pub(crate) struct Python {
     looked: u64,
-    /// Where the runtime of each process is, and which.
-    runtimes: HashMap<u32, Option<(u64, &'static Layout)>>,
+    /// Where the runtime of each process is, and which, by the code that it had then.
+    runtimes: HashMap<u32, ((usize, usize), Option<Runtime>)>,
     /// The names of code objects: the function, and its place.
     names: HashMap<(u32, u64), Option<(String, String)>>,
     /// What looks have found, until its turn comes among the records.
@@ -90,10 +93,12 @@ impl Python {
         self.looked = now;
         let processes: BTreeSet<u32> = threads.values().copied().collect();
         for process in processes {
-            let find = || runtime(process, images);
-            let known = self.runtimes.get(&process).copied().flatten().or_else(find);
-            self.runtimes.insert(process, known);
-            let Some((at, layout)) = known else { continue };
+            let code = images.code_of_process(process);
+            let known = self.runtimes.entry(process).or_default();
+            if known.0 != code {
+                *known = (code, runtime(process, images));
+            }
+            let Some((at, layout)) = known.1 else { continue };
             for (thread, state) in states(process, at, layout) {
                 let functions = self.functions(process, state, layout);
                 if !functions.is_empty() {
@@ -106,6 +111,9 @@ impl Python {
     /// Finds places for what looks have found before a time.
     pub(crate) fn tell(&mut self, until: u64, analysis: &Analysis) {
         while let Some((at, thread, functions)) = self.found.pop_front_if(|(at, ..)| *at <= until) {
+            if self.last.len() >= MOST_NAMES {
+                self.last.clear();
+            }
             self.last.insert(thread, (at, functions));
             if let Some(place) = analysis.place_of(thread) {
                 self.was_at(thread, place, (at, at));
@@ -118,7 +126,8 @@ impl Python {
     pub(crate) fn was_at(&mut self, thread: u32, place: Option<Site>, (from, to): (u64, u64)) {
         let Some((at, functions)) = self.last.get(&thread) else { return };
         let functions = functions.clone();
-        if !(from..=to).contains(at) || self.at.len() >= MOST_NAMES {
+        let most = self.at.len().max(self.ran.len());
+        if !(from..=to).contains(at) || most >= MOST_NAMES {
             return;
         }
         let counts = match place {
@@ -201,7 +210,7 @@ fn text(process: u32, string: u64, layout: &Layout) -> Option<String> {
 }
 
 /// Returns the runtime of Python in a process, if it has one that is known.
-fn runtime(process: u32, images: &Images) -> Option<(u64, &'static Layout)> {
+fn runtime(process: u32, images: &Images) -> Option<Runtime> {
     let is_python = |name: &str| name.starts_with("python3") || name.starts_with("libpython3");
     let symbols = images.symbols_of(process, is_python, ["_PyRuntime", "Py_Version"])?;
     let [runtime, version] = symbols;
