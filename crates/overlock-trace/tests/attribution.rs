@@ -130,6 +130,8 @@ fn demand(found: &Report, demand: &str, told: &str) {
                     "handed" => count(row.handed_on),
                     "holds" => count(row.hold_ns.count()),
                     "lost" => count(row.lost),
+                    "over" => count(row.timed_out),
+                    "overus" => us(row.timed_out_ns),
                     other => panic!("{other}"),
                 };
                 assert_eq!(seen.to_string(), pair[1], "{} of {told}", pair[0]);

@@ -119,7 +119,8 @@ fn waits(found: &Findings, say: &dyn Fn(&'static str, &Worst, String, &str) -> S
         let words = [("part", &*part), ("longest", &units::time(row.longest_ns as f64))];
         told("timed-out", &words)
     });
-    let all = row
+    let pool = finding.filter(|one| is_pool(found, one)).map(|one| &one.row);
+    let all = pool
         .and_then(|row| row.always_here(found.report.elapsed_ns))
         .map(|count| told("always-there", &[("count", &count.to_string())]));
     let more = timed_out.or(all).map(|more| format!(" {more}"));
@@ -278,19 +279,26 @@ fn idle(found: &Findings) -> String {
         Some(cure) => cure,
         None if work.is(Kind::Barrier) => told("barrier", &[]),
         None if times_out(&one.row) => told("time-out", &[]),
+        None if is_delayed(one) => told("delayed", &[]),
         None if is_pool(found, one) => told("pool", &[]),
         None if ends_in_time(one) => told("ends-in-time", &[]),
-        None if work.is(Kind::Socket) && one.is_delayed() => told("delayed", &[]),
         None if chain(one).is_some() => told("follow", &[]),
         None if work.is(Kind::Poll) && found.sees_no_wakers(one) => told("idle-poll", &[]),
         None => told("idle", &[]),
     }
 }
 
+/// Returns whether threads wait at a place for parts of messages that TCP has put off.
+fn is_delayed(one: &Finding) -> bool {
+    one.kind == Kind::Socket && one.is_delayed()
+}
+
 /// Returns whether the same few threads do at a place all the time what they may do for others.
 fn is_pool(found: &Findings, one: &Finding) -> bool {
     let outside = [Kind::Socket, Kind::Pipe, Kind::OwnPipe, Kind::Poll, Kind::Call, Kind::Timer];
-    outside.contains(&one.kind) && one.row.always_here(found.report.elapsed_ns).is_some()
+    outside.contains(&one.kind)
+        && !is_delayed(one)
+        && one.row.always_here(found.report.elapsed_ns).is_some()
 }
 
 /// Says why too little was seen, if that is not that holders are unknown, and how to see more: the

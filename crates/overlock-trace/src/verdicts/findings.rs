@@ -99,7 +99,7 @@ impl Findings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::{Analysis, Limits, Wakes, What};
+    use crate::analysis::{Analysis, Limits, Site, Wakes, What};
     use crate::names::Kind;
     use crate::names::word::Op;
     use crate::sources::points::Layout;
@@ -170,6 +170,32 @@ mod tests {
         assert_eq!(cure_of(&[writer, mutex, mutex, mutex]), Cure::ShortenSection);
         let two_writers = [writer, (2, Kind::Writer), mutex, mutex];
         assert_eq!(cure_of(&two_writers), Cure::ShortenSection, "the advice names a mutex");
+    }
+
+    /// Two threads sleep for a socket, again and again, for as long as TCP may put off an answer.
+    #[test]
+    fn sleeps_are_told_by_their_length_and_by_who_sleeps() {
+        let found = |length: u64, threads: u32| {
+            let mut tracer = tracer(false);
+            let reason = tracer.kernel.reason(Kind::Socket, "recvfrom, a socket");
+            let asleep = State::Asleep(reason, Site(7));
+            for at in (0..20).map(|round| round * (length + MS)) {
+                for thread in 10..10 + threads {
+                    tracer.adopt(0, 10, thread);
+                    tracer.event(at, thread, What::In);
+                    tracer.event(at + MS, thread, What::Out(asleep));
+                }
+            }
+            let analysis = Analysis::new(Limits::default());
+            let end = 20 * (length + MS);
+            let report = std::mem::replace(&mut tracer.analysis, analysis).report(end);
+            let found = Findings::new(report, &tracer, Facts::default());
+            (found.rows[0].is_delayed(), found.rows[0].row.always_here(end))
+        };
+        assert_eq!(found(44 * MS, 2), (true, Some(2)));
+        assert_eq!(found(30 * MS, 3), (false, Some(3)));
+        assert_eq!(found(2 * MS, 2), (false, None), "they run, too");
+        assert_eq!(found(44 * MS, 1), (true, None), "one is no pool");
     }
 
     /// The lock's memory tells of readers that come while a writer waits.
