@@ -43,8 +43,9 @@ impl Finding {
                 left.retain(|(steps, _)| steps.first().map(deed) == Some(did));
             }
             let threads = sums(&left, |step| step.thread.as_str());
-            let (thread, longest) = threads.first().copied().unwrap_or_default();
-            let is_one = is_enough(longest) && !thread.is_empty();
+            let known = threads.iter().find(|(name, _)| !name.is_empty()).copied();
+            let (thread, longest) = known.unwrap_or_default();
+            let is_one = is_enough(longest);
             let count = threads.iter().filter(|(name, _)| !name.is_empty()).count();
             let threads = if is_one { 1 } else { count };
             if one.is_none() && !is_one {

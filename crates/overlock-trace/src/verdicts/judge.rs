@@ -219,7 +219,7 @@ impl Findings {
         let rest = holder.total() - holder.of(State::Preempted);
         let worst = self.of(Class::Lock).into_iter().next();
         let is_outranked = worst.is_some_and(|one| one.outranked().is_some());
-        match !self.competes() && !is_outranked && rest * 5 > holder.total() {
+        match !self.competes() && !is_outranked && rest * 3 > holder.total() {
             true => {
                 let others = State::HOLDERS.into_iter().filter(|state| *state != State::Preempted);
                 others.max_by_key(|state| holder.of(*state)).unwrap_or(State::Unknown)
