@@ -14,15 +14,16 @@ use overlock_vcpu::host::{Nanos, Vcpu};
 use std::collections::HashMap;
 
 /// Where a thread is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Standing {
+    #[default]
     Unknown,
     Asleep,
     Waits,
     Runs,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Member {
     standing: Standing,
     /// It left its processor in a spin and has not run since.
@@ -90,7 +91,7 @@ pub(crate) struct Stage {
     holders: HashMap<String, u32>,
     pcpus: u32,
     spins: usize,
-    signals: Signals,
+    pub(crate) signals: Signals,
 }
 
 /// The names of the policies that are asked, in the order of the table.
@@ -108,19 +109,11 @@ pub(crate) const POLICIES: [&str; 9] = [
 
 impl Stage {
     pub(crate) fn new(threads: usize, pcpus: u32, signals: Signals) -> Self {
-        let member = Member {
-            standing: Standing::Unknown,
-            spinning: false,
-            spins: None,
-            waits: None,
-            in_user: false,
-            preempted_in_user: false,
-        };
         let subjects = POLICIES.iter().filter_map(|name| {
             Some(Subject { policy: by_name(name, threads as u32)?, score: Score::new(name) })
         });
         Self {
-            members: vec![member; threads],
+            members: vec![Member::default(); threads],
             subjects: subjects.collect(),
             kernel: Score::new("the kernel"),
             kicks: Score::new("kicks"),
@@ -129,11 +122,6 @@ impl Stage {
             spins: 0,
             signals,
         }
-    }
-
-    /// What this policy asks for and the recording does not have.
-    pub(crate) fn missing(&self, policy: &str) -> Option<&'static str> {
-        self.signals.missing(policy)
     }
 
     /// The kernel's own choices, those of every policy, and the kicked vCPUs.

@@ -137,7 +137,7 @@ fn write_text(to: &mut String, played: &Played) -> std::fmt::Result {
             "policy", "named", "kernel", "unknown", "wait p50", "wait p99", "sum", "right"
         )?;
         for score in policies {
-            if let Some(signal) = stage.missing(&score.name) {
+            if let Some(signal) = stage.signals.missing(&score.name) {
                 writeln!(to, "  {:<14} not known: the recording has no {signal}", score.name)?;
                 continue;
             }
@@ -199,7 +199,7 @@ pub(super) fn json(played: &Played, file: &str, each: bool) -> String {
         }));
         let policies: Vec<&Score> = policies.collect();
         for score in &policies {
-            if let Some(signal) = stage.missing(&score.name) {
+            if let Some(signal) = stage.signals.missing(&score.name) {
                 lines.push(json!({
                     "kind": "replay", "file": file, "group": group.name, "policy": score.name,
                     "not_known": format!("the recording has no {signal}"),
@@ -215,7 +215,8 @@ pub(super) fn json(played: &Played, file: &str, each: bool) -> String {
             }));
         }
         for number in (0..own.answers.len()).filter(|_| each) {
-            let known = policies.iter().filter(|score| stage.missing(&score.name).is_none());
+            let known =
+                policies.iter().filter(|score| stage.signals.missing(&score.name).is_none());
             let all = known.map(|score| {
                 let answer = &score.answers[number];
                 let named = answer.named.map(|(place, _)| group.threads[place as usize]);
@@ -250,7 +251,9 @@ pub(super) fn each(played: &Played) -> String {
         for (number, answer) in own.answers.iter().enumerate() {
             let kernel = choice(answer.kernel, &group.threads);
             let _ = write!(said, "{} spin {number}: the kernel {kernel}", group.name);
-            for score in policies.iter().filter(|score| stage.missing(&score.name).is_none()) {
+            for score in
+                policies.iter().filter(|score| stage.signals.missing(&score.name).is_none())
+            {
                 let answer = &score.answers[number];
                 let named = match answer.named {
                     None => "none".into(),

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
-use support::{Said, interrupt, overlock, said, skip};
+use support::{Said, interrupt, knows, overlock, said, skip};
 
 /// Held by a test while its machines run: the virtual CPUs of two machines at once keep each other
 /// from the processors, and both take many times as long.
@@ -139,7 +139,7 @@ fn verified(world: &str, least: usize) {
     let checks = said.records("check");
     assert!(checks.iter().all(|check| check["verdict"] == "met"), "{said:?}");
     assert!(checks.len() >= least, "{} checks: {said:?}", checks.len());
-    said.is_explained();
+    knows(&said, &["check"]);
     said.ends(0, "");
 }
 
@@ -292,7 +292,7 @@ fn records_are_those_of_all_worlds() {
         assert_eq!(point["samples"].as_array().map(Vec::len), Some(2));
         assert!(point["ops_per_s"]["median"].as_f64().is_some_and(|ops| ops > 0.0), "{point}");
     }
-    said.is_explained();
+    knows(&said, &["point"]);
     said.ends(0, "");
 }
 

@@ -4,45 +4,17 @@
 //! the first cell of a row of the page.
 
 use crate::real;
+use crate::said::explained;
 use crate::support::{Said, experiment, said};
-use serde_json::Value;
-use std::collections::BTreeSet;
 
-/// Collects all names of fields, at any depth. A decision's name is its outcome and its reason.
-fn names(value: &Value, found: &mut BTreeSet<String>) {
-    match value {
-        Value::Object(fields) => fields.iter().for_each(|(name, value)| {
-            found.extend(name.split(':').map(str::to_owned));
-            names(value, found);
-        }),
-        Value::Array(items) => items.iter().for_each(|item| names(item, found)),
-        _ => {}
-    }
+fn page() -> String {
+    said(&["reference"]).stdout
 }
 
-/// Returns the names in the first cells of the page's tables.
-fn explained() -> BTreeSet<String> {
-    let page = said(&["reference"]).stdout;
-    let rows = page.lines().filter_map(|line| line.strip_prefix('|'));
-    let cells = rows.filter_map(|row| row.split('|').next());
-    let quoted = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
-    quoted.map(str::to_owned).collect()
-}
-
-/// Asserts that the page explains all names in the records, among them records of these kinds.
+/// Asserts that the page explains all names in the records, among them these.
 #[track_caller]
-pub(crate) fn knows(said: &Said, kinds: &[&str]) {
-    let (page, mut found) = (explained(), BTreeSet::new());
-    for line in said.stdout.lines() {
-        let record = serde_json::from_str::<Value>(line).expect(line);
-        found.insert(record["kind"].as_str().expect(line).to_owned());
-        names(&record, &mut found);
-    }
-    for kind in kinds {
-        assert!(found.contains(*kind), "there is no {kind}: {said:?}");
-    }
-    let unknown: Vec<_> = found.difference(&page).collect();
-    assert!(unknown.is_empty(), "the reference does not explain {unknown:?}");
+pub(crate) fn knows(said: &Said, among: &[&str]) {
+    said.is_explained(&page(), among);
 }
 
 #[test]
@@ -95,16 +67,17 @@ fn the_reference_knows_every_field_of_torture_and_of_the_doctor() {
 #[test]
 fn the_reference_knows_every_counter_of_the_library() {
     let record = real::counters("hybrid", &["mutex"]);
-    let page = explained();
+    let page = page();
+    let page = explained(&page);
     for (group, value) in record.as_object().expect("an object") {
         let counters = value.as_object().map(|counters| counters.keys().collect::<Vec<_>>());
         for counter in counters.into_iter().flatten() {
             let name =
                 if group == "events" { counter.clone() } else { format!("{group}.{counter}") };
-            assert!(page.contains(&name), "the reference does not explain {name}");
+            assert!(page.contains(&*name), "the reference does not explain {name}");
         }
         assert!(
-            value.is_object() || page.contains(group),
+            value.is_object() || page.contains(&**group),
             "the reference does not explain {group}"
         );
     }

@@ -1,5 +1,7 @@
 //! What a command said, and how it ended: for the tests of each program that is this command.
 
+use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{self, Write as _};
 use std::process::Output;
@@ -51,10 +53,46 @@ impl Said {
     }
 
     #[track_caller]
-    pub(crate) fn records(&self, kind: &str) -> Vec<serde_json::Value> {
-        let parse = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect(line);
+    pub(crate) fn records(&self, kind: &str) -> Vec<Value> {
+        let parse = |line: &str| serde_json::from_str::<Value>(line).expect(line);
         self.stdout.lines().map(parse).filter(|record| record["kind"] == kind).collect()
     }
+
+    /// Asserts that the reference's page explains all names in the records, among them these.
+    #[track_caller]
+    pub(crate) fn is_explained(&self, page: &str, among: &[&str]) {
+        let mut found = BTreeSet::new();
+        for line in self.stdout.lines() {
+            let record: Value = serde_json::from_str(line).expect(line);
+            found.insert(record["kind"].as_str().expect(line).to_owned());
+            names(&record, &mut found);
+        }
+        for name in among {
+            assert!(found.contains(*name), "there is no {name}: {self:?}");
+        }
+        let page = explained(page);
+        let unknown: Vec<_> = found.iter().filter(|name| !page.contains(&***name)).collect();
+        assert!(unknown.is_empty(), "the reference does not explain {unknown:?}");
+    }
+}
+
+/// Collects all names of fields, at any depth. A decision's name is its outcome and its reason.
+fn names(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => fields.iter().for_each(|(name, value)| {
+            found.extend(name.split(':').map(str::to_owned));
+            names(value, found);
+        }),
+        Value::Array(items) => items.iter().for_each(|item| names(item, found)),
+        _ => {}
+    }
+}
+
+/// Returns the names in the first cells of the tables on the reference's page.
+pub(crate) fn explained(page: &str) -> BTreeSet<&str> {
+    let rows = page.lines().filter_map(|line| line.strip_prefix('|'));
+    let cells = rows.filter_map(|row| row.split('|').next());
+    cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect()
 }
 
 /// Sets signals as a terminal does, however the tests were started: a background job of a script

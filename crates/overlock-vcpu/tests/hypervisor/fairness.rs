@@ -86,11 +86,11 @@ fn shares_are_even<P: Policy>(
     let shares: Vec<_> = weights.iter().enumerate().map(standard).collect();
     let spread = shares.iter().max().unwrap() - shares.iter().min().unwrap();
     let bound = (config.yield_lead + turn(config) + turn(config)).0;
-    let policy = machine.sched.policy().name();
+    let policy = machine.sched.policy();
     if spread <= bound {
         return Ok(());
     }
-    Err(format!("{policy}: shares {shares:?} ns are {spread} ns apart, more than {bound}"))
+    Err(format!("{policy:?}: shares {shares:?} ns are {spread} ns apart, more than {bound}"))
 }
 
 /// Oracle: no vCPU has waited longer than the others take to get ahead by their caps.
@@ -103,8 +103,8 @@ fn nobody_starves<P: Policy>(machine: &Machine<P>, config: &Config) -> Result<()
     for n in 0..config.vcpus as usize {
         let wait = machine.longest_wait(n).0;
         if wait > bound {
-            let policy = machine.sched.policy().name();
-            return Err(format!("{policy}: vcpu{n} waited {wait} ns, more than {bound}"));
+            let policy = machine.sched.policy();
+            return Err(format!("{policy:?}: vcpu{n} waited {wait} ns, more than {bound}"));
         }
     }
     Ok(())

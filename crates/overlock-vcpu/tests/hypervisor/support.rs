@@ -32,10 +32,6 @@ pub(crate) fn run(vcpu: Vcpu, pcpu: Pcpu, until: Nanos) -> Option<Action> {
 pub(crate) struct Rule(pub(crate) fn(&Spin, &View<'_>, &mut Trace) -> Ruling);
 
 impl Policy for Rule {
-    fn name(&self) -> &'static str {
-        "rule"
-    }
-
     fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Ruling {
         self.0(spin, view, trace)
     }

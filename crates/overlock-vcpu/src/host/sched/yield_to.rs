@@ -7,7 +7,7 @@
 //! | name | type | the vCPU it picks |
 //! |---|---|---|
 //! | `none` | [`Stay`] | none: the spinner spins on |
-//! | `report` | [`Report`] | none, but the spin is reported: the base for comparing the others |
+//! | `report` | [`Stay`] | none, but the spin is reported: the base for comparing the others |
 //! | `yield` | [`PlainYield`] | the one that lags most in CPU time (Xen's `vcpu_yield`) |
 //! | `round-robin` | [`RoundRobin`] | the next ready one after the last one boosted |
 //! | `skip-spinners` | [`SkipSpinners`] | the same, but spinners only every other time (Linux 3.6, 2012) |
@@ -62,7 +62,7 @@ pub use rotation::Rotation;
 pub use round_robin::RoundRobin;
 pub use skip_spinners::SkipSpinners;
 pub use spin_count::SpinCount;
-pub use stay::{PlainYield, Report, Stay};
+pub use stay::{PlainYield, Stay};
 pub use view::View;
 
 /// The names of the policies of this crate, in the order of the table above.
@@ -88,8 +88,7 @@ pub const NAMES: [&str; 12] = [
 pub fn by_name(name: &str, vcpus: u32) -> Option<Box<dyn Policy + Send>> {
     let base = || SkipSpinners::new(vcpus);
     Some(match name {
-        "none" => Box::new(Stay),
-        "report" => Box::new(Report),
+        "none" | "report" => Box::new(Stay),
         "yield" => Box::new(PlainYield),
         "round-robin" => Box::new(RoundRobin::default()),
         "skip-spinners" => Box::new(base()),

@@ -30,10 +30,6 @@ impl<P: Policy> IpiFirst<P> {
 }
 
 impl<P: Policy> Policy for IpiFirst<P> {
-    fn name(&self) -> &'static str {
-        "ipi-first"
-    }
-
     fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Ruling {
         let Self { rotation, debts, .. } = self;
         for why in [Chosen::OwesIpi, Chosen::IpiPending] {

@@ -45,10 +45,6 @@ impl Linux {
 }
 
 impl Policy for Linux {
-    fn name(&self) -> &'static str {
-        "linux"
-    }
-
     fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Ruling {
         let (debts, wants_kernel) = (&self.debts, !view.in_user(spin.vcpu));
         self.inner.scan(view, trace, u32::MAX, |vcpu| {
@@ -81,10 +77,6 @@ impl LinuxIpi {
 }
 
 impl Policy for LinuxIpi {
-    fn name(&self) -> &'static str {
-        "linux-ipi"
-    }
-
     fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Ruling {
         let (now, debts) = (view.now, &self.inner.debts);
         let last = self.last.get(spin.vcpu.index()).copied().flatten();

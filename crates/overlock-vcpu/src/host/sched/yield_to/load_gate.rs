@@ -28,10 +28,6 @@ impl LoadGate {
 }
 
 impl Policy for LoadGate {
-    fn name(&self) -> &'static str {
-        "load-gate"
-    }
-
     fn on_spin(&mut self, _: &Spin, view: &View<'_>, trace: &mut Trace) -> Ruling {
         let waiting = view.waiting();
         if waiting == 0 {

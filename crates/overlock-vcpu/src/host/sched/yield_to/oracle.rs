@@ -15,10 +15,6 @@ use crate::host::sched::Spin;
 pub struct Oracle;
 
 impl Policy for Oracle {
-    fn name(&self) -> &'static str {
-        "oracle"
-    }
-
     fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Ruling {
         let Some(awaited) = spin.awaited(view) else { return Ruling::Stay(Missed::HolderUnknown) };
         if view.fit(awaited, trace) {

@@ -46,10 +46,6 @@ pub enum Notice {
 /// struct HighestFirst;
 ///
 /// impl Policy for HighestFirst {
-///     fn name(&self) -> &'static str {
-///         "highest-first"
-///     }
-///
 ///     fn on_spin(&mut self, _: &Spin, view: &View<'_>, trace: &mut Trace) -> Ruling {
 ///         let found = (0..view.vcpus()).rev().map(Vcpu).find(|&vcpu| view.fit(vcpu, trace));
 ///         let none = Ruling::Plain(Missed::NoCandidate);
@@ -58,9 +54,6 @@ pub enum Notice {
 /// }
 /// ```
 pub trait Policy: Debug {
-    /// The policy's name in reports, in lower-case kebab.
-    fn name(&self) -> &'static str;
-
     /// Decides what to do about a long spin. The spinner is out of the guest and still owns its
     /// pCPU.
     fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Ruling;
@@ -72,10 +65,6 @@ pub trait Policy: Debug {
 }
 
 impl<P: Policy + ?Sized> Policy for Box<P> {
-    fn name(&self) -> &'static str {
-        (**self).name()
-    }
-
     fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Ruling {
         (**self).on_spin(spin, view, trace)
     }

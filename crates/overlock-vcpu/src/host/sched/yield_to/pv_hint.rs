@@ -40,10 +40,6 @@ impl<P: Policy> PvHint<P> {
 }
 
 impl<P: Policy> Policy for PvHint<P> {
-    fn name(&self) -> &'static str {
-        "pv-hint"
-    }
-
     fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Ruling {
         let (now, holder) = (view.now, spin.hint.holder);
         let owed = |asker, why| self.debts.debtors(asker, now).map(move |vcpu| (vcpu, why));

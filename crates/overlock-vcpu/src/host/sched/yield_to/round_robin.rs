@@ -15,10 +15,6 @@ pub struct RoundRobin {
 }
 
 impl Policy for RoundRobin {
-    fn name(&self) -> &'static str {
-        "round-robin"
-    }
-
     fn on_spin(&mut self, _: &Spin, view: &View<'_>, trace: &mut Trace) -> Ruling {
         self.rotation.verdict(view, trace, u32::MAX, |_| Ok(Chosen::NextInTurn))
     }

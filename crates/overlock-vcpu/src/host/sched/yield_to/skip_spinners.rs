@@ -68,10 +68,6 @@ impl SkipSpinners {
 }
 
 impl Policy for SkipSpinners {
-    fn name(&self) -> &'static str {
-        "skip-spinners"
-    }
-
     fn on_spin(&mut self, _: &Spin, view: &View<'_>, trace: &mut Trace) -> Ruling {
         self.scan(view, trace, u32::MAX, |_| None)
     }

@@ -40,10 +40,6 @@ impl SpinCount {
 }
 
 impl Policy for SpinCount {
-    fn name(&self) -> &'static str {
-        "spin-count"
-    }
-
     fn on_spin(&mut self, spin: &Spin, view: &View<'_>, trace: &mut Trace) -> Ruling {
         if let Some(count) = self.counts.get_mut(spin.vcpu.index()) {
             *count = self.cap.min(*count + 1);

@@ -10,16 +10,12 @@ use super::{Missed, Policy, Ruling, Trace, View};
 use crate::host::sched::Spin;
 
 macro_rules! constant {
-    ($(#[$doc:meta])* $policy:ident, $name:literal, $verdict:expr) => {
+    ($(#[$doc:meta])* $policy:ident, $verdict:expr) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Default)]
         pub struct $policy;
 
         impl Policy for $policy {
-            fn name(&self) -> &'static str {
-                $name
-            }
-
             fn on_spin(&mut self, _: &Spin, _: &View<'_>, _: &mut Trace) -> Ruling {
                 $verdict
             }
@@ -28,14 +24,10 @@ macro_rules! constant {
 }
 
 constant!(
-    /// Never yields.
-    Stay, "none", Ruling::Stay(Missed::PolicyNever)
-);
-constant!(
-    /// Receives every long spin, and never yields: the base with which other policies are compared.
-    Report, "report", Ruling::Stay(Missed::PolicyNever)
+    /// Never yields: `none` and `report`, with which other policies are compared.
+    Stay, Ruling::Stay(Missed::PolicyNever)
 );
 constant!(
     /// Yields without naming a vCPU.
-    PlainYield, "yield", Ruling::Plain(Missed::PolicyUndirected)
+    PlainYield, Ruling::Plain(Missed::PolicyUndirected)
 );
