@@ -50,7 +50,7 @@ const TRIES: u32 = 3;
 const TICK_NS: u64 = 1_000_000;
 
 /// One vCPU, which is a thread of the host.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Task {
     standing: Standing,
     /// Its virtual time, relative to that of other vCPUs in the same queue.
@@ -237,20 +237,7 @@ impl Cfs {
         is_2012: bool,
         policy: Box<dyn Policy + Send>,
     ) -> Self {
-        let task = |vcpu: u32| Task {
-            standing: Standing::Halted,
-            time: 0,
-            home: vcpu % pcpus,
-            since: 0,
-            usage: Usage::default(),
-            kicked: false,
-            woken: false,
-            begun: false,
-            spinning: false,
-            in_user: false,
-            left_at: 0,
-            in_host: (0, 0),
-        };
+        let task = |vcpu: u32| Task { home: vcpu % pcpus, ..Task::default() };
         let idle = Queue { idle_since: Some(0), idle_ns: 2 * MIGRATION_NS, ..Queue::default() };
         Self {
             policy,

@@ -116,21 +116,20 @@ impl Layout {
     /// Writes the library that the command contains, for it uses no other: doctor looks for an
     /// installed one, and unpacks its own into the user's cache.
     fn preload_library(&self, overlock: &Path) -> Result<()> {
-        let scratch = tempdir()?;
+        let scratch = tempfile::tempdir()?;
         let mut doctor = Command::new(overlock);
-        doctor.arg("doctor").env("XDG_CACHE_HOME", &scratch).env_remove("OVERLOCK_PRELOAD");
+        doctor.arg("doctor").env("XDG_CACHE_HOME", scratch.path()).env_remove("OVERLOCK_PRELOAD");
         let said = doctor.output().context("can't run the command that was built")?;
         ensure!(said.status.success(), "failed: {doctor:?}");
-        let unpacked = scratch.join("overlock").join(version()).join(LIBRARY);
-        copy(&unpacked, &self.prefix.join("lib/overlock").join(LIBRARY), 0o644)?;
-        Ok(fs::remove_dir_all(scratch)?)
+        let unpacked = scratch.path().join("overlock").join(version()).join(LIBRARY);
+        copy(&unpacked, &self.prefix.join("lib/overlock").join(LIBRARY), 0o644)
     }
 
     fn c_library(&self, built: &Path) -> Result<()> {
         let libs = self.prefix.join(&self.libdir);
         // `make` writes to DESTDIR/PREFIX; a link makes that our folder.
-        let scratch = tempdir()?;
-        let destination = scratch.join("d");
+        let scratch = tempfile::tempdir()?;
+        let destination = scratch.path().join("d");
         let pretended = destination.join(self.pretended.trim_start_matches('/'));
         fs::create_dir_all(pretended.parent().context("a prefix is a folder")?)?;
         fs::create_dir_all(&self.prefix)?;
@@ -142,7 +141,6 @@ impl Layout {
         make.arg(format!("DESTDIR={}", destination.display()));
         make.arg(format!("BUILT={}", built.display())).arg(format!("CARGO={}", env!("CARGO")));
         succeeds(&mut make)?;
-        fs::remove_dir_all(scratch)?;
         strip(&libs.join("liboverlock.a"), "--strip-debug")?;
         strip(&libs.join(format!("liboverlock.so.{}", version())), "--strip-unneeded")
     }
@@ -211,13 +209,6 @@ fn write(to: &Path, bytes: &[u8]) -> Result<()> {
 
 fn strip(file: &Path, how: &str) -> Result<()> {
     succeeds(Command::new("strip").arg(how).arg(file))
-}
-
-fn tempdir() -> Result<PathBuf> {
-    let folder = target()?.join("dist").join(format!("scratch-{}", std::process::id()));
-    clear(&folder)?;
-    fs::create_dir_all(&folder)?;
-    Ok(folder)
 }
 
 /// Runs a command that must succeed.

@@ -63,7 +63,7 @@ impl Clock {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stamps {
     tsc: bool,
-    ticks_per_ns: f64,
+    pub(crate) ticks_per_ns: f64,
 }
 
 impl Stamps {
@@ -93,11 +93,6 @@ impl Stamps {
 
     pub fn tsc_khz(&self) -> Option<u64> {
         self.tsc.then_some((self.ticks_per_ns * 1e6).round() as u64)
-    }
-
-    /// The rate of the clock, in ticks per nanosecond.
-    pub fn ticks_per_ns(&self) -> f64 {
-        self.ticks_per_ns
     }
 
     pub fn to_ns(&self, ticks: u64) -> f64 {

@@ -371,7 +371,7 @@ fn coordinate(shared: &Shared<dyn Place>) -> Run {
         cpu_s_per_s: sched.cpu,
         sched: Some(sched),
         spent: spec.logged.then(|| {
-            let (ticks_per_ns, links_per_ns) = (clock.ticks_per_ns(), spec.links_per_ns);
+            let (ticks_per_ns, links_per_ns) = (clock.ticks_per_ns, spec.links_per_ns);
             let scale = Scale { ticks_per_ns, links_per_ns };
             timeline::spent(records.iter().map(|record| &record.log), begin, end, scale)
         }),

@@ -50,13 +50,22 @@ pub(crate) mod wait;
 
 /// How often the machine checks for a stuck lock in the time for which a lock may be stuck.
 const AUDITS: u64 = 10;
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Status {
     Running,
+    #[default]
     Ready,
-    Away { until: u64 },
-    Halted { offset: u32, until: u64, surprise: u64 },
-    Napping { until: u64 },
+    Away {
+        until: u64,
+    },
+    Halted {
+        offset: u32,
+        until: u64,
+        surprise: u64,
+    },
+    Napping {
+        until: u64,
+    },
     Done,
 }
 
@@ -85,7 +94,7 @@ pub(crate) struct Op {
     pub(crate) cancelled: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct CpuState {
     pub(crate) status: Status,
     /// When it makes its next step, if it runs.
@@ -209,20 +218,11 @@ impl TorturedMachine {
         let first = rng.index(numbers.len());
         let cpus: Vec<CpuState> = (0..world.cpus)
             .map(|index| CpuState {
-                status: Status::Ready,
-                at: 0,
-                slice_end: 0,
-                since: 0,
                 number: (!rng.one_in(world.anonymous_one_in))
                     .then_some(numbers[(first + index) % CPUS]),
                 skew: rng.below(world.skew + 1),
-                level: 0,
-                ops: Vec::new(),
-                halts: 0,
                 classes: u32::MAX,
-                interrupted: false,
-                cut_off: false,
-                rounds: 0,
+                ..CpuState::default()
             })
             .collect();
         let place = |(line, kind): (usize, &&'static Kind)| {

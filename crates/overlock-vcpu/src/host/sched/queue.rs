@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use super::vcpu::VirtualTime;
 use crate::host::Vcpu;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct RunQueue {
     entries: Vec<(VirtualTime, Vcpu)>,
 }

@@ -12,7 +12,7 @@ use super::yield_to::{Decision, Notice, Policy, Tally};
 use crate::host::{Nanos, Pcpu, Vcpu};
 
 /// One pCPU: see the table in the [module documentation](super).
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Slot {
     pub(super) owner: Option<Vcpu>,
     pub(super) entered: Nanos,
@@ -63,16 +63,7 @@ impl<P: Policy> Scheduler<P> {
     pub fn new(config: Config, policy: P) -> Result<Self, ConfigError> {
         config.check()?;
         let count = config.vcpus as usize;
-        let slot = || Slot {
-            owner: None,
-            entered: Nanos::ZERO,
-            until: Nanos::ZERO,
-            ended: None,
-            preempting: false,
-            graced: false,
-            next: None,
-            queue: RunQueue::with_capacity(count),
-        };
+        let slot = || Slot { queue: RunQueue::with_capacity(count), ..Slot::default() };
         Ok(Self {
             config,
             policy,

@@ -40,9 +40,10 @@ impl VirtualTime {
 pub const WEIGHT_DEFAULT: NonZeroU32 = NonZeroU32::new(1024).unwrap();
 
 /// The state of a vCPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Standing {
     /// It waits for a kick or an interrupt. Every vCPU starts in this state.
+    #[default]
     Halted,
     /// It could run, and waits in the queue of this pCPU: it was preempted, or has not run yet.
     Queued(Pcpu),
