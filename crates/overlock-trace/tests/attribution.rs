@@ -8,7 +8,7 @@ use overlock_trace::analysis::{
 
 /// Reads a trace. Threads are letters; `A+` is born, `A>` gets a processor, `A|` loses it, `A/` is
 /// throttled, `A-5` sleeps for reason 5, `A-5s` at site s, `A_5s20` has done so since 20, as is
-/// known only now, `A!B` is woken by B, `A!Bs` at site s of
+/// known only now, `A"B` is seen to sleep for what B has, `A!B` is woken by B, `A!Bs` at site s of
 /// B, `A?x` waits for lock x at the site of that letter, `A?xs` at site s, `A:x` waits for x that
 /// is known to be a lock, `A.` ends its wait, `A@` with what it waited for, `A&x` takes x past
 /// those that wait, `A^x` wakes its waiters, `A%x` does so as a reader, `A,` has done so, `A=x`
@@ -34,6 +34,7 @@ fn events(trace: &str) -> Vec<TraceEvent> {
                     let reason = Reason(number(2) - u32::from(b'0'));
                     What::Slept { since, reason, site: site(3), by: 0 }
                 }
+                b'"' => What::SleepsFor(number(2)),
                 b'!' => What::Woken { by: number(2), site: site(3) },
                 b'?' => {
                     What::Wait { lock: lock(), site: Site(number(word.len() - 1)), is_lock: false }

@@ -24,6 +24,7 @@
 //! that it was free until then, and which wait ends with the lock. It may tell of a release later
 //! than of what came after it, but not later than that another thread has the lock.
 
+use super::chain::Part;
 use super::event::{SHARED, TraceEvent, What};
 use super::hash::HashMap;
 use super::lock::Lock;
@@ -70,6 +71,8 @@ pub(super) struct Thread {
     pub(super) look_ns: u64,
     /// Its last waits, if their time was over and it has waited on since.
     pub(super) timed_out: Option<TimedOut>,
+    /// What those did for whom looks have found it to sleep, until when, and the last of them.
+    pub(super) slept_for: (Vec<Part>, u64, u32),
     /// Its last sleeps whose reason may yet be told.
     pub(super) untold: VecDeque<Sleep>,
     /// For how long snapshots have seen it in its present sleep.
@@ -280,6 +283,7 @@ impl Analysis {
                 thread.look_ns = every_ns;
                 thread.line.sleeps(State::Asleep(reason, site));
             }
+            What::SleepsFor(by) => self.sleeps_for(at, id, by),
             What::Slept { since, reason, site, by } => {
                 self.slept_in(id, since, (reason, site), (by > 0).then_some((by, Site(0))));
             }

@@ -79,6 +79,8 @@ pub enum What {
     /// A look comes so often, in nanoseconds, that it stands for all sleeps in between; 0 if the
     /// sleep was told of, and not found.
     Sleeps(Reason, Site, u64),
+    /// A look has found that it sleeps for what this thread has.
+    SleepsFor(u32),
     /// It has slept since some time, or did so last, for this reason and at this place, as is known
     /// only now, and for that thread, or for 0. What was split by that already stays as it is.
     Slept {

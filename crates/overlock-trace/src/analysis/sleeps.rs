@@ -1,5 +1,6 @@
 //! When threads sleep, and what for: their waits on words, and all other sleeps.
 
+use super::chain::Part;
 use super::engine::{Analysis, Thread, word};
 use super::event::SHARED;
 use super::report::Key;
@@ -115,6 +116,34 @@ impl Analysis {
         all.into_iter().for_each(|sleep| self.slept(id, sleep));
     }
 
+    /// A look has found for whom a thread sleeps: that goes for the time since that one has not
+    /// slept for the same any more, and the one of the look before for the time before.
+    pub(super) fn sleeps_for(&mut self, at: u64, id: u32, by: u32) {
+        let Some(thread) = self.threads.get(&id) else { return };
+        let State::Asleep(reason, site) = thread.line.state() else { return };
+        let (told, before) = (thread.slept_for.1, thread.slept_for.2);
+        let from = thread.line.since().max(told).min(at);
+        let mut since = from;
+        if let Some(holder) = self.threads.get(&by) {
+            holder.line.during(from, at, |_, to, state, _| {
+                let is_same = matches!(state, State::Asleep(of, _) if of == reason);
+                since = if is_same { to } else { since };
+            });
+        }
+        let is_new = from > told;
+        let mut parts = self.did(by, since, at, site);
+        if !is_new {
+            parts.extend(self.did(before, from, since, site));
+        }
+        thread_of(self, id, |thread| {
+            if is_new {
+                thread.slept_for.0.clear();
+            }
+            thread.slept_for.0.extend(parts);
+            (thread.slept_for.1, thread.slept_for.2) = (at, by);
+        });
+    }
+
     /// The sleeps of a thread, but for the last ones, are known by looks only.
     pub(super) fn stays_untold(&mut self, id: u32, but: usize) {
         while let Some(thread) = self.threads.get_mut(&id)
@@ -131,6 +160,9 @@ impl Analysis {
         let waker = ender.and_then(|(by, _)| self.threads.get(&by));
         let is_handed_on = waker.is_some_and(|waker| waker.comes_from(site));
         let Some(thread) = self.threads.get_mut(&id) else { return };
+        let is_looked_at = (from..=to).contains(&thread.slept_for.1);
+        let looked =
+            if is_looked_at { std::mem::take(&mut thread.slept_for.0) } else { Vec::new() };
         let is_for_nothing = thread.has_done_nothing(site, to);
         if ender.is_some() {
             thread.was_woken(site, to);
@@ -141,8 +173,19 @@ impl Analysis {
             return;
         }
         let mut wait = Wait::new(0, site, false, from);
-        if let Some((by, _)) = ender.filter(|(by, _)| self.threads.contains_key(by)) {
-            wait.is_known_to(to, self.did(by, from, to, site));
+        let ender_told = ender.filter(|(by, _)| self.threads.contains_key(by));
+        // Looks now and then tell of the whole sleep.
+        let seen: u64 = looked.iter().map(|(_, ns)| ns).sum();
+        match ender_told {
+            _ if seen * 8 > ns => {
+                let whole = |(chain, part): Part| {
+                    let part = u128::from(part) * u128::from(ns) / u128::from(seen);
+                    (chain, u64::try_from(part).unwrap_or(ns))
+                };
+                wait.is_known_to(to, looked.into_iter().map(whole).collect());
+            }
+            Some((by, _)) => wait.is_known_to(to, self.did(by, from, to, site)),
+            None => {}
         }
         let index = self.row(key);
         let row = &mut self.rows[index];

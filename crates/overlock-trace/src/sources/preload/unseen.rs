@@ -53,9 +53,8 @@ impl Unseen {
         if !in_line.is_empty() {
             let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
             for (process, thread) in in_line {
-                if let Some(holder) = blocker(&locks, process) {
-                    tracer.blocks(holder, thread);
-                }
+                let holder = blocker(&locks, process).filter(|of| tracer.blocks(*of, thread));
+                found.extend(holder.map(|of| (platform::now_ns(), thread, What::SleepsFor(of))));
             }
         }
         let took = platform::now_ns() - start;
@@ -68,10 +67,12 @@ impl Unseen {
 }
 
 impl Tracer {
-    /// A process has the lock of a file for which a thread waits. If it has one thread, it is that.
-    fn blocks(&mut self, holder: u32, thread: u32) {
-        let mut threads = self.threads.iter().filter(|(_, process)| **process == holder);
-        if threads.by_ref().take(2).count() < 2 {
+    /// A process has the lock of a file for which a thread waits. If it has one thread, it is that;
+    /// returns whether it is so.
+    fn blocks(&mut self, holder: u32, thread: u32) -> bool {
+        let threads = self.threads.iter().filter(|(_, process)| **process == holder);
+        let is_one = threads.take(2).count() < 2;
+        if is_one {
             self.told.blockers.insert(thread, holder);
             let name = || std::fs::read_to_string(format!("/proc/{holder}/comm"));
             if !self.comms.contains_key(&holder)
@@ -80,6 +81,7 @@ impl Tracer {
                 self.comms.insert(holder, name.trim_end().to_owned());
             }
         }
+        is_one
     }
 }
 
