@@ -95,7 +95,6 @@ pub(crate) struct Played {
 }
 
 impl Played {
-    /// Plays a recording.
     pub(crate) fn of(text: &str, name: &str, threads: Option<Vec<u32>>) -> Result<Self> {
         let all = text.lines().filter(|line| {
             let line = line.trim();

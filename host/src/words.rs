@@ -15,7 +15,6 @@ impl<'a> Words<'a> {
         Self { rest, usage }
     }
 
-    /// The next word.
     pub(crate) fn next(&mut self) -> Option<&'a str> {
         let (first, rest) = self.rest.split_first()?;
         self.rest = rest;
@@ -35,7 +34,6 @@ impl<'a> Words<'a> {
         ids.ok().with_context(|| format!("{name} wants numbers with commas between, not {list}"))
     }
 
-    /// Says that `word` is not understood.
     pub(crate) fn unknown<T>(&self, word: &str) -> Result<T> {
         bail!("{word} is not understood\n{}", self.usage)
     }

@@ -63,7 +63,6 @@ pub const ADDED: Added = Added {
     more: MORE,
 };
 
-/// Opens the laboratory with the documents' locks.
 fn open(name: &str, _: &Options) -> Result<Box<dyn World>> {
     match name {
         "kvm" => Ok(Box::new(Laboratory::<Locks>::open()?)),

@@ -53,7 +53,6 @@ pub(crate) fn inside(folder: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// Removes a folder, if there is one.
 pub(crate) fn clear(folder: &Path) -> Result<()> {
     match std::fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

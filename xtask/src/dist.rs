@@ -211,7 +211,6 @@ fn strip(file: &Path, how: &str) -> Result<()> {
     succeeds(Command::new("strip").arg(how).arg(file))
 }
 
-/// Runs a command that must succeed.
 fn succeeds(command: &mut Command) -> Result<()> {
     let name = command.get_program().display().to_string();
     let status = command.status().with_context(|| format!("can't run {name}; is it installed?"))?;

@@ -133,7 +133,6 @@ pub(crate) fn leave_verb(verb: &str) -> Result<()> {
     become_program(verb, program, folder)
 }
 
-/// Becomes `program` with the same command line.
 fn become_program(name: &str, program: &str, folder: &str) -> Result<()> {
     match Command::new(path(program)).args(std::env::args_os().skip(1)).exec() {
         error if error.kind() == ErrorKind::NotFound => bail!(

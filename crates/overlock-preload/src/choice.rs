@@ -71,7 +71,6 @@ pub(crate) fn lock() -> usize {
     CHOICE.load(Relaxed) as usize
 }
 
-/// Returns the name of the lock of this process.
 pub(crate) fn name() -> &'static str {
     lock().checked_sub(1).map_or("undecided", |lock| LOCKS[lock])
 }

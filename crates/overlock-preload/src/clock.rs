@@ -101,7 +101,6 @@ impl Poll {
         Self { next_ns: *POLL_NS.start() }
     }
 
-    /// Sleeps once.
     pub(crate) fn sleep(&mut self) {
         Threads::nap(self.next_ns);
         self.next_ns = (self.next_ns * 2).min(*POLL_NS.end());

@@ -142,7 +142,6 @@ impl<R> Numbers<R> {
         !is_full
     }
 
-    /// Returns the record of a number that was taken.
     #[inline]
     pub(crate) fn record(&self, index: usize) -> &R {
         match index.checked_sub(FEW) {

@@ -99,7 +99,6 @@ impl RwLock {
         self.lock.is_locked() && self.writer.load(Relaxed) == thread::tid()
     }
 
-    /// How a reader takes it.
     fn reads(&self) -> Want {
         if self.kind.load(Relaxed) == NOT_RECURSIVE { Want::ReadLast } else { Want::Read }
     }

@@ -64,7 +64,6 @@ pub(crate) trait Stamped {
     fn is_private(&self) -> bool;
     /// Removes the traces of threads that wait. No other thread uses the lock meanwhile.
     fn clean(&self);
-    /// Waits a moment.
     fn pause(&self);
 }
 

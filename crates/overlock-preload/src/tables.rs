@@ -27,7 +27,6 @@ pub(crate) static TABLES: [Operations; 1 + 2 * LOCKS.len()] = [
     libcs::OPERATIONS,
 ];
 
-/// Returns the table of this process.
 #[inline(always)]
 pub(crate) fn operations() -> &'static Operations {
     let first = (&raw const TABLES).cast::<Operations>();

@@ -61,7 +61,6 @@ impl Wiping {
         }
     }
 
-    /// Returns whether the kernel clears it.
     pub(crate) fn is_kernels(&self) -> bool {
         self.0.load(Relaxed) == KERNEL
     }

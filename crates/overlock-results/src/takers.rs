@@ -29,7 +29,6 @@ impl Takers {
         matches!(self, Self::Vcpus | Self::Kernel)
     }
 
-    /// The name of one of them, and of what they share.
     pub fn names(self) -> (&'static str, &'static str) {
         if self.has_host() { ("vCPU", "pCPU") } else { ("thread", "CPU") }
     }

@@ -47,7 +47,6 @@ pub(crate) struct Cast {
 }
 
 impl Cast {
-    /// Finds the groups.
     pub(crate) fn of(lines: &[Line<'_>]) -> Self {
         let mut vcpus: BTreeMap<u32, Option<u32>> = BTreeMap::new();
         let mut yields = BTreeSet::new();

@@ -67,14 +67,12 @@ impl Score {
         self.answers.len() - 1
     }
 
-    /// The answer to spin `number` is a thread.
     pub(crate) fn name(&mut self, number: usize, thread: u32, at: Nanos, why: &'static str) {
         *self.reasons.entry(why).or_default() += 1;
         self.answers[number].named = Some((thread, at));
         self.open.entry(thread).or_default().push(number);
     }
 
-    /// The answer is none.
     pub(crate) fn names_none(&mut self, why: &'static str) {
         *self.reasons.entry(why).or_default() += 1;
     }

@@ -104,7 +104,6 @@ impl Loaded {
         Ok(())
     }
 
-    /// Lets it schedule.
     pub(super) fn attach(&mut self) -> Result<()> {
         let map = self.object.maps_mut().find(|map| map.name() == "overlock");
         let mut map = map.context("no scheduler")?;
@@ -115,7 +114,6 @@ impl Loaded {
         Ok(())
     }
 
-    /// Takes it away.
     pub(super) fn detach(&mut self) {
         self.links.clear();
         if let Some(path) = self.pinned.take() {

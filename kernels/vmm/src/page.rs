@@ -44,7 +44,6 @@ impl Page {
         Ok(Self { words, first, cpus })
     }
 
-    /// The address of the mapping.
     pub(crate) fn address(&self) -> u64 {
         self.words.as_ptr() as u64
     }

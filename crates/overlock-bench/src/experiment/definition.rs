@@ -154,7 +154,6 @@ impl Experiment {
         scaled
     }
 
-    /// The workload, with its own lengths.
     pub fn profile(&self) -> Result<Profile, Error> {
         match &self.workload {
             Workload::Named(name) => Profile::named(name),

@@ -92,7 +92,6 @@ impl Writer<'_> {
         self.next == self.entries.len()
     }
 
-    /// Begins an operation.
     #[inline]
     pub(crate) fn ask(&mut self, now: u64) {
         let entry = &self.entries[self.next];

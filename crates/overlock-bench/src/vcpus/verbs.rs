@@ -50,7 +50,6 @@ pub trait Verbs: Copy + Send + Sync + 'static {
 
     fn count() -> u32;
 
-    /// Whether the program should return.
     fn stopping() -> bool;
 
     /// Nanoseconds since the run began. A vCPU that has waited for a lock calls this in its

@@ -12,7 +12,6 @@ use overlock_results::stats;
 /// Results that vary by more than this are reported as doubtful.
 const SPREAD_LIMIT: f64 = 0.15;
 
-/// Tells what was found of `target`.
 pub(super) fn tell(
     target: &Target,
     failures: &[Failure],

@@ -203,7 +203,6 @@ fn the_end_of_the_whole_group_is_no_fault_of_a_lock() {
     assert!(!said.stderr.contains("failed"), "{said:?}");
 }
 
-/// Returns whether a process has a child that does a run.
 fn has_run_under_way(pid: u32) -> bool {
     let is_run = |child: &String| {
         let line = std::fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap_or_default();

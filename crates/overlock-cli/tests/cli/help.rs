@@ -69,7 +69,6 @@ fn run(example: &str, folder: &Path) -> Said {
     command.output().unwrap().into()
 }
 
-/// Returns why an example can't run here, if it can't.
 fn obstacle(example: &str, folder: &Path) -> Option<String> {
     if example.contains("overlock trace") && said(&["trace", "--", "true"]).code != Some(0) {
         return Some("the kernel's tracepoints can't be used here".into());

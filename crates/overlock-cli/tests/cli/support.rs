@@ -115,7 +115,6 @@ pub(crate) fn experiment(factors: &str, host: &str) -> (TempDir, String) {
     (folder, path)
 }
 
-/// Returns the processes that a process has started.
 pub(crate) fn children_of(parent: u32) -> Vec<String> {
     let children =
         processes().into_iter().filter(|process| process.parent.cast_unsigned() == parent);

@@ -52,7 +52,6 @@ fn check_point(point: &Value, engine: &str, runs: usize) {
     }
 }
 
-/// Returns the locks, vCPUs and policies of the points.
 fn names(points: &[Value]) -> BTreeSet<(String, u64, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let name = |point: &Value| {

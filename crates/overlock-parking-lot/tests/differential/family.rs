@@ -58,7 +58,6 @@ pub(crate) trait Family: 'static {
     type RwLock: AnyRwLock;
     type Condvar: Default;
     type Once: Default;
-    /// Waits, and returns whether it was notified.
     fn wait(condvar: &Self::Condvar, guard: &mut Guard<'_, Self>, until: Option<Instant>) -> bool;
     fn notify_one(condvar: &Self::Condvar) -> bool;
     fn notify_all(condvar: &Self::Condvar) -> usize;

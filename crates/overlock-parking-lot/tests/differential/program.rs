@@ -248,7 +248,6 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Lets all calls return.
     fn finish(&mut self) -> Result<(), String> {
         while !self.state().holds.is_empty() || self.state().has_waiters() {
             let state = self.state().clone();

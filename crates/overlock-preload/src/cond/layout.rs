@@ -22,7 +22,6 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Returns the layout of this libc.
     #[inline]
     pub(super) fn get() -> Self {
         match FLAGS.load(Relaxed).checked_sub(1) {

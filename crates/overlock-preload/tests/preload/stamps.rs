@@ -92,7 +92,6 @@ impl Lock {
         assert!(!are_there, "a child finds its parent's threads");
     }
 
-    /// Waits as a thread of that process.
     fn wait(&self, me: usize) {
         if self.stamp.enter(process(me), self) {
             self.expect_no_traces();

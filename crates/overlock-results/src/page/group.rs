@@ -147,7 +147,6 @@ impl<'a> Setup<'a> {
         self.at(cpus).next().map_or_else(String::new, Cell::place)
     }
 
-    /// Formats `Run A`, or `Runs A, B`.
     pub(crate) fn label(&self) -> String {
         let names: Vec<&str> = self.runs.iter().map(|run| run.name.as_str()).collect();
         format!("Run{} {}", if names.len() == 1 { "" } else { "s" }, names.join(", "))

@@ -9,7 +9,6 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Returns the sentence of this record, with its tone, if it has one.
 fn sentence(other: &Other) -> Option<(&'static str, String)> {
     let tone = match other.kind.as_str() {
         "verdict" | "advice" => "good",

@@ -70,7 +70,6 @@ impl Sum {
         }
     }
 
-    /// Returns how many values there are.
     pub fn count(&self) -> u64 {
         self.0.values().sum()
     }

@@ -40,7 +40,6 @@ impl<E: Copy> Core<E> {
         Self { now: 0, current: 0, horizon: 0, heap, stamps }
     }
 
-    /// Plans an event.
     #[inline]
     pub(crate) fn add(&mut self, at: u64, event: E) {
         self.put(at, Plan::Event(event));

@@ -284,7 +284,6 @@ impl Lines {
         self.lines[line.0 as usize].watchers.push(vcpu);
     }
 
-    /// Ends the watch of one vCPU, if it watches.
     pub(crate) fn unwatch(&mut self, line: LineId, vcpu: u32) {
         let watchers = &mut self.lines[line.0 as usize].watchers;
         if let Some(at) = watchers.iter().position(|&other| other == vcpu) {

@@ -43,7 +43,6 @@ macro_rules! costs {
                 Ns { $($name: self.$name.ns,)* }
             }
 
-            /// Every figure with its name.
             pub fn each(&self) -> impl Iterator<Item = (&'static str, &Figure)> {
                 [$((stringify!($name), &self.$name),)*].into_iter()
             }

@@ -42,7 +42,6 @@ mod turn;
 
 /// What the host asks of the program, and tells it.
 pub(crate) trait Guest {
-    /// Runs a vCPU to its end.
     fn run(&self);
     fn interrupt(&self, number: u32);
     fn hint(&self, vcpu: u32) -> Hint;

@@ -17,7 +17,6 @@ pub trait OtherScheduler: Debug {
 
     fn standing(&self, vcpu: u32) -> Standing;
 
-    /// The vCPU that has this pCPU.
     fn owner(&self, pcpu: u32) -> Option<u32>;
 
     /// Whether the owner of this pCPU is being preempted.
@@ -26,13 +25,11 @@ pub trait OtherScheduler: Debug {
     /// How many vCPUs wait for a pCPU.
     fn queued(&self) -> u32;
 
-    /// What the yields have come to.
     fn tally(&self) -> &Tally;
 
     /// What a vCPU has had so far.
     fn usage(&self, now: u64, vcpu: u32) -> Usage;
 
-    /// When the owner of this pCPU was picked.
     fn picked(&self, pcpu: u32) -> u64;
 
     /// When [`Event::Timer`] is due for this pCPU, if any vCPU waits.

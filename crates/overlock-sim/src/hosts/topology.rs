@@ -28,7 +28,6 @@ pub(crate) enum Distance {
 }
 
 impl Topology {
-    /// How many pCPUs there are.
     pub const fn pcpus(&self) -> u32 {
         self.sockets * self.clusters * self.cores * self.threads
     }

@@ -136,7 +136,6 @@ impl LockModel {
         self.queue.iter().position(|waiter| waiter.cpu == cpu && !waiter.left)
     }
 
-    /// The position in the queue of a CPU that gave up.
     pub(crate) fn left_place(&self, cpu: usize) -> Option<usize> {
         self.queue.iter().position(|waiter| waiter.cpu == cpu && waiter.left)
     }

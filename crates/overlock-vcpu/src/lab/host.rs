@@ -181,7 +181,6 @@ impl<'run> Host<'run> {
         (self.pm_timer)()
     }
 
-    /// Sets the timer of a vCPU to the end of its slice.
     fn set_timer(&self, post: &Post) {
         let end = post.slice_end.load(Relaxed);
         if end != 0

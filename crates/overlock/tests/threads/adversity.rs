@@ -37,7 +37,6 @@ fn pin() {
     unsafe { libc::sched_setaffinity(0, size_of_val(&one), &raw const one) };
 }
 
-/// Processor time that this thread has used.
 fn used() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: valid to write to.

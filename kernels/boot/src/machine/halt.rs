@@ -76,7 +76,6 @@ unsafe extern "C" fn let_in() {
     naked_asm!("sti", "nop", "cli", "ret")
 }
 
-/// Lets in the interrupts that are pending, where interrupts are off.
 pub fn let_in_pending() {
     if !io::interrupts_enabled() {
         // SAFETY: the handlers are in place before any CPU works.

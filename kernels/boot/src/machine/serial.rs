@@ -8,7 +8,6 @@ const READY: u8 = 1 << 5;
 /// Where `-device isa-debug-exit,iobase=0xf4` listens.
 const DEBUG_EXIT: u16 = 0xf4;
 
-/// Sends bytes.
 pub fn write(bytes: &[u8]) {
     for &byte in bytes {
         // SAFETY: the port of a device that has no access to memory.

@@ -76,7 +76,6 @@ pub(super) fn asks(cpu: usize) {
     }
 }
 
-/// `cpu` has got it.
 #[inline]
 pub(super) fn holds(cpu: usize) {
     if let Some((own, number)) = record(cpu) {

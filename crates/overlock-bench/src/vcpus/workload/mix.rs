@@ -158,7 +158,6 @@ impl<'a, W: Verbs, L: ConstLock> Mix<'a, W, L> {
         waits.map(|(_, began)| until_ns.saturating_sub(began.max(since_ns))).sum()
     }
 
-    /// When lock number `at` was last released.
     fn last_release(&self, at: usize) -> u64 {
         let of = |vcpu: &&Released| vcpu.lock.load(Relaxed) == at as u64 + 1;
         let releases = self.released.iter().filter(of);

@@ -231,7 +231,6 @@ impl Turn<'_> {
         self.tell(Event::Kicked { target: Vcpu(vcpu) });
     }
 
-    /// Tells the scheduler if the slice of `vcpu` is over.
     fn look_at_slice(&mut self, vcpu: u32) {
         let Some(pcpu) = self.pcpu(vcpu) else { return };
         let Some(Nanos(end)) = self.state.scheduler.slice_end(pcpu) else {

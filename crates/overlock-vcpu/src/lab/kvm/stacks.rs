@@ -34,7 +34,6 @@ impl Stack {
 }
 
 impl Stacks {
-    /// Maps stacks for `vcpus` vCPUs.
     pub(crate) fn new(vcpus: u32) -> Result<Self, Error> {
         let stacks = Self(Pages::new(vcpus as usize * STRIDE, "map stacks for the vCPUs")?);
         for number in 0..vcpus {

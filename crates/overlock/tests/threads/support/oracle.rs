@@ -129,7 +129,6 @@ pub(crate) fn beside(
     })
 }
 
-/// The end of a thread.
 pub(crate) fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> Result<T, String> {
     thread.join().map_err(|_| "a thread panicked".into())
 }
