@@ -69,22 +69,6 @@ pub struct HaltCounts {
 }
 
 impl HaltCounts {
-    const fn new() -> Self {
-        Self {
-            early: AtomicU64::new(0),
-            halts: AtomicU64::new(0),
-            kicked: AtomicU64::new(0),
-            overdue: AtomicU64::new(0),
-            stray: AtomicU64::new(0),
-            futile: AtomicU64::new(0),
-            kicks: AtomicU64::new(0),
-            stale: AtomicU64::new(0),
-            arrived: AtomicU64::new(0),
-            ticks: AtomicU64::new(0),
-            nmis: AtomicU64::new(0),
-        }
-    }
-
     pub fn all(&self) -> [(&'static str, u64); COUNTS] {
         [
             ("early", &self.early),
@@ -112,23 +96,8 @@ static STARTED: AtomicUsize = AtomicUsize::new(0);
 
 impl PerCpu {
     const fn new() -> Self {
-        Self {
-            own: AtomicUsize::new(0),
-            number: AtomicU32::new(0),
-            apic: AtomicU32::new(0),
-            up: AtomicBool::new(false),
-            in_nmi: AtomicU32::new(0),
-            ticking: AtomicBool::new(false),
-            tick_counts: AtomicU32::new(0),
-            port: AtomicU32::new(0),
-            waits_open: AtomicU32::new(0),
-            kicks_begun: AtomicU64::new(0),
-            kicks_done: AtomicU64::new(0),
-            kicks_seen: AtomicU64::new(0),
-            kick_gone: AtomicBool::new(false),
-            ended_by: AtomicU8::new(0),
-            tally: HaltCounts::new(),
-        }
+        // SAFETY: it consists of atomic numbers, and zeros are such.
+        unsafe { core::mem::zeroed() }
     }
 
     #[inline]
@@ -149,7 +118,6 @@ pub fn this() -> &'static PerCpu {
     }
 }
 
-/// The record of CPU number `cpu`.
 #[inline]
 pub fn of(cpu: usize) -> &'static PerCpu {
     &RECORDS[cpu]

@@ -205,6 +205,7 @@ fn a_clock_that_runs_backwards_stops_the_timer_and_no_more() {
 }
 
 /// A timer whose line's callback can reach it, in order to interfere.
+#[derive(Default)]
 struct Events {
     level: AtomicBool,
     /// Whether the next call of the line clears the status first.
@@ -218,12 +219,7 @@ type BoxedTimer =
 
 impl Events {
     fn leaked() -> &'static Self {
-        let events: &'static Self = Box::leak(Box::new(Self {
-            level: AtomicBool::new(false),
-            intrude: AtomicBool::new(false),
-            now: AtomicU64::new(0),
-            timer: std::sync::OnceLock::new(),
-        }));
+        let events: &'static Self = Box::leak(Box::default());
         let clock = || Nanos(events.now.load(Ordering::SeqCst));
         let sci = |high: bool| {
             if events.intrude.swap(false, Ordering::SeqCst) {

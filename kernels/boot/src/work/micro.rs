@@ -36,19 +36,8 @@ struct Run {
     speak_ns: AtomicU64,
 }
 
-static RUN: Run = Run {
-    cpus: AtomicUsize::new(0),
-    cs_ns: AtomicU64::new(0),
-    ncs_ns: AtomicU64::new(0),
-    run_ns: AtomicU64::new(0),
-    enough: AtomicU64::new(0),
-    ready: AtomicU32::new(0),
-    base: AtomicU64::new(0),
-    begun_ns: AtomicU64::new(0),
-    ended: AtomicBool::new(false),
-    ended_ns: AtomicU64::new(0),
-    speak_ns: AtomicU64::new(0),
-};
+// SAFETY: it consists of atomic numbers, and zeros are such.
+static RUN: Run = unsafe { core::mem::zeroed() };
 
 #[repr(align(128))]
 struct Did {

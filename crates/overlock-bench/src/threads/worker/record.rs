@@ -7,9 +7,11 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64};
 
 /// A thread's word, on its own cache line: the coordinator reads it, rarely.
+#[derive(Default)]
 #[repr(align(128))]
 struct Word(AtomicU64);
 
+#[derive(Default)]
 #[repr(align(128))]
 pub(super) struct Record {
     word: Word,
@@ -28,17 +30,7 @@ pub(super) struct Record {
 
 impl Record {
     pub(super) fn new(log: Log) -> Self {
-        Record {
-            word: Word(AtomicU64::new(0)),
-            finished: AtomicBool::new(false),
-            longest: AtomicU64::new(0),
-            longest_write: AtomicU64::new(0),
-            written: AtomicU64::new(0),
-            torn: AtomicU64::new(0),
-            tid: AtomicI32::new(0),
-            waits: Histogram::default(),
-            log,
-        }
+        Record { log, ..Record::default() }
     }
 
     #[inline]
