@@ -47,7 +47,6 @@ struct Shared {
     marker: Option<File>,
 }
 
-/// What a thread did.
 #[derive(Debug, Default)]
 struct Done {
     ops: u64,

@@ -13,11 +13,9 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 /// "OVLK", as the page begins.
 pub(crate) const MAGIC: u32 = u32::from_le_bytes(*b"OVLK");
 pub(crate) const VERSION: u32 = 1;
-/// Records in a page.
 pub(crate) const RECORDS: usize = 63;
 pub(crate) const BYTES: usize = 4096;
 
-/// The whole page.
 #[repr(C)]
 #[derive(Debug)]
 struct Layout {
@@ -50,7 +48,6 @@ pub(crate) struct Record {
 
 const _: () = assert!(size_of::<Layout>() == BYTES && size_of::<Record>() == 64);
 
-/// A page that is mapped.
 #[derive(Debug)]
 pub(crate) struct Page(&'static Layout);
 

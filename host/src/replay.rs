@@ -14,7 +14,6 @@ use stage::{Signals, Stage};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// What is asked for.
 #[derive(Debug, Default)]
 struct Options {
     file: PathBuf,

@@ -159,10 +159,8 @@ impl Jump {
 /// libc's `pthread_cond_wait`, for the C frame that calls it.
 pub(crate) static COND_WAIT: Function = Function::new(c"pthread_cond_wait", COND_VERSION);
 
-/// libc's `pthread_cond_timedwait`, likewise.
 pub(crate) static COND_TIMEDWAIT: Function = Function::new(c"pthread_cond_timedwait", COND_VERSION);
 
-/// libc's `pthread_cond_clockwait`, likewise.
 pub(crate) static COND_CLOCKWAIT: Function = Function::new(c"pthread_cond_clockwait", None);
 
 /// libc's `sem_wait`, `sem_timedwait` and `sem_clockwait`, likewise.

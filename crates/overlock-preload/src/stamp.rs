@@ -58,7 +58,6 @@ impl Whose {
     }
 }
 
-/// A lock that has a stamp.
 pub(crate) trait Stamped {
     /// Whether no other process sees its memory.
     fn is_private(&self) -> bool;

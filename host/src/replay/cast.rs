@@ -39,7 +39,6 @@ fn guests(vcpus: &BTreeMap<u32, Option<u32>>, of: &HashMap<u32, u32>) -> Vec<Gro
     guests
 }
 
-/// All groups of a recording.
 #[derive(Debug, Default)]
 pub(crate) struct Cast {
     pub(crate) groups: Vec<Group>,

@@ -46,7 +46,6 @@ impl<O: Cell<u64>> Memory<O> {
     }
 }
 
-/// What the threads of a model do.
 #[derive(Clone, Copy)]
 enum Verb {
     Take,

@@ -36,7 +36,6 @@ fn has(fault: Fault) -> bool {
     FAULT.get() == Some(fault)
 }
 
-/// The cell of a stamp.
 struct Word(AtomicU32);
 
 impl Cell<u32> for Word {

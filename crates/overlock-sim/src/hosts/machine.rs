@@ -67,7 +67,6 @@ pub(crate) struct VcpuState {
     yield_wanted: bool,
     halted_at: Option<u64>,
     poll: Poll,
-    /// How often its pause window has doubled.
     window_doubled: u32,
     /// Interrupts that await delivery, and whether one is being delivered.
     pending: u32,

@@ -12,7 +12,6 @@ use crate::torture::script::{ROLES, SCRIPTS};
 pub enum FaultPlan {
     /// A random world, random work and random faults.
     Random {
-        /// The seed of all randomness.
         seed: u64,
         /// How many atomic accesses are made before no more work is begun.
         steps: u64,
@@ -21,7 +20,6 @@ pub enum FaultPlan {
     },
     /// A fixed script in which one CPU is taken away at one step.
     Inject {
-        /// The index of the script.
         script: usize,
         /// The CPU that is taken away: 0 the holder, 1 the queue head, 2 the next, 3 the newcomer.
         role: usize,

@@ -14,6 +14,7 @@ crate::on_kvm!(
 );
 
 /// vCPU 0 sends, the others compute and answer.
+#[derive(Default)]
 struct Ring {
     answers: [AtomicU64; 4],
     sent: u64,
@@ -24,13 +25,7 @@ struct Ring {
 
 impl Ring {
     fn new(sent: u64, halt: bool) -> Self {
-        Self {
-            answers: [const { AtomicU64::new(0) }; 4],
-            sent,
-            numbers: AtomicU32::new(0),
-            halt,
-            sum: [const { AtomicU64::new(0) }; 4],
-        }
+        Self { sent, halt, ..Self::default() }
     }
 
     fn answered(&self, vcpus: u32, at_least: u64) -> bool {

@@ -53,7 +53,6 @@ pub(crate) struct Kind {
     pub(crate) watch: fn() -> Option<Watch>,
 }
 
-/// A lock, and what it protects.
 pub(crate) struct Place {
     pub(crate) lock: Box<dyn Verbs>,
     life: &'static Life,

@@ -56,16 +56,10 @@ pub enum Event {
     },
     /// This vCPU ends, or is unplugged, wherever it is: asleep, queued, or the owner of a pCPU and
     /// out of the guest. Only an owner gets an answer, as for an event of the first kind.
-    Stopped {
-        /// The vCPU that ends.
-        vcpu: Vcpu,
-    },
+    Stopped { vcpu: Vcpu },
     /// A vCPU that had stopped is back, halted, with its whole history except its kicks: a reset is
     /// a stop followed by this. It joins with the share of a vCPU that has slept.
-    Plugged {
-        /// The vCPU that is back.
-        vcpu: Vcpu,
-    },
+    Plugged { vcpu: Vcpu },
     /// This vCPU is woken. Kicking a vCPU that does not sleep, or is gone, is harmless.
     Kicked {
         /// The vCPU to wake up.
@@ -101,7 +95,6 @@ pub enum Event {
     /// A vCPU announces that it enters or leaves a critical section. If the guest announces it in
     /// shared memory, it is enough to read that just before each [`Event::Timer`].
     CriticalSection {
-        /// The vCPU that announces it.
         vcpu: Vcpu,
         /// Whether it is inside the critical section from now on.
         inside: bool,
@@ -134,9 +127,7 @@ impl Event {
 pub enum Action {
     /// Let `vcpu` enter the guest as the owner of `pcpu`, and set the pCPU's timer to `until`.
     Run {
-        /// The vCPU to run.
         vcpu: Vcpu,
-        /// The pCPU to run it on.
         pcpu: Pcpu,
         /// When to send [`Event::Timer`] for this pCPU.
         until: Nanos,
