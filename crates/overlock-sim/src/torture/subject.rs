@@ -146,14 +146,8 @@ pub(crate) const QUEUED: Promise = Promise {
 pub(crate) const HYBRID: Promise =
     Promise { survives: Survives::AllButDeclared, passes_awake: None, ..QUEUED };
 /// Where reservations end, a waiter passes a queue head that does not come.
-pub(crate) const ENDING: Promise = Promise {
-    in_order: false,
-    max_bypass: None,
-    disables_stealing: false,
-    passes_awake: None,
-    survives: Survives::AllWithOthersBehind,
-    ..QUEUED
-};
+pub(crate) const ENDING: Promise =
+    Promise { layout: Layout::Queue, survives: Survives::AllWithOthersBehind, ..UNFAIR };
 /// A cheap release may miss a queue that has just formed; one CPU can then pass its head.
 pub(crate) const CHEAP_QUEUED: Promise = Promise { passes_awake: Some(1), ..QUEUED };
 pub(crate) const fn plain<W: Waiting, L: ConstLock + 'static>(

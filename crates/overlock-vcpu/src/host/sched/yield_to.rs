@@ -65,40 +65,35 @@ pub use spin_count::SpinCount;
 pub use stay::{PlainYield, Stay};
 pub use view::View;
 
-/// The names of the policies of this crate, in the order of the table above.
-pub const NAMES: [&str; 12] = [
-    "none",
-    "report",
-    "yield",
-    "round-robin",
-    "skip-spinners",
-    "spin-count",
-    "load-gate",
-    "linux",
-    "ipi-first",
-    "linux-ipi",
-    "pv-hint",
-    "oracle",
-];
+macro_rules! policies {
+    ($vcpus:ident: $($name:literal => $policy:expr,)*) => {
+        /// The names of the policies of this crate, in the order of the table above.
+        pub const NAMES: [&str; [$($name),*].len()] = [$($name),*];
 
-/// Makes the policy with this name for a guest of `vcpus`, or returns `None` if there is none.
-///
-/// Policies that need an inner policy get [`SkipSpinners`]; [`PvHint`] gets [`IpiFirst`] over it, a
-/// vCPU that owes an answer to the spinner's IPI, for spins about which the guest says nothing.
-pub fn by_name(name: &str, vcpus: u32) -> Option<Box<dyn Policy + Send>> {
-    let base = || SkipSpinners::new(vcpus);
-    Some(match name {
-        "none" | "report" => Box::new(Stay),
-        "yield" => Box::new(PlainYield),
-        "round-robin" => Box::new(RoundRobin::default()),
-        "skip-spinners" => Box::new(base()),
-        "spin-count" => Box::new(SpinCount::new(vcpus)),
-        "load-gate" => Box::new(LoadGate::new(base())),
-        "linux" => Box::new(Linux::new(vcpus)),
-        "ipi-first" => Box::new(IpiFirst::new(vcpus, base())),
-        "linux-ipi" => Box::new(LinuxIpi::new(vcpus)),
-        "pv-hint" => Box::new(PvHint::new(vcpus, IpiFirst::new(vcpus, base()))),
-        "oracle" => Box::new(Oracle),
-        _ => return None,
-    })
+        /// Makes the policy with this name for a guest of `vcpus`, or returns `None` if there is
+        /// none.
+        pub fn by_name(name: &str, $vcpus: u32) -> Option<Box<dyn Policy + Send>> {
+            Some(match name {
+                $($name => Box::new($policy),)*
+                _ => return None,
+            })
+        }
+    };
+}
+
+// `pv-hint` has `ipi-first` below it, a vCPU that owes an answer to the spinner's IPI, for spins
+// about which the guest says nothing.
+policies! { vcpus:
+    "none" => Stay,
+    "report" => Stay,
+    "yield" => PlainYield,
+    "round-robin" => RoundRobin::default(),
+    "skip-spinners" => SkipSpinners::new(vcpus),
+    "spin-count" => SpinCount::new(vcpus),
+    "load-gate" => LoadGate::new(SkipSpinners::new(vcpus)),
+    "linux" => Linux::new(vcpus),
+    "ipi-first" => IpiFirst::new(vcpus, SkipSpinners::new(vcpus)),
+    "linux-ipi" => LinuxIpi::new(vcpus),
+    "pv-hint" => PvHint::new(vcpus, IpiFirst::new(vcpus, SkipSpinners::new(vcpus))),
+    "oracle" => Oracle,
 }
