@@ -24,7 +24,7 @@
 //! that it was free until then, and which wait ends with the lock. It may tell of a release later
 //! than of what came after it, but not later than that another thread has the lock.
 
-use super::chain::Part;
+use super::chain::Link;
 use super::event::{SHARED, TraceEvent, What};
 use super::hash::HashMap;
 use super::lock::Lock;
@@ -33,7 +33,7 @@ use super::spin::Spins;
 use super::state::{Site, State, Times};
 use super::timeline::Timeline;
 use super::wait::{NEXT_TO_NOTHING_NS, Sleep, TimedOut, Wait};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// How much is kept, and what a sample stands for.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +72,7 @@ pub(super) struct Thread {
     /// Its last waits, if their time was over and it has waited on since.
     pub(super) timed_out: Option<TimedOut>,
     /// What those did for whom looks have found it to sleep, until when, and the last of them.
-    pub(super) slept_for: (Vec<Part>, u64, u32),
+    pub(super) slept_for: (BTreeMap<Vec<Link>, u64>, u64, u32),
     /// Its last sleeps whose reason may yet be told.
     pub(super) untold: VecDeque<Sleep>,
     /// For how long snapshots have seen it in its present sleep.

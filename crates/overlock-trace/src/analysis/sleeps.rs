@@ -7,11 +7,13 @@ use super::report::Key;
 use super::state::{Reason, Site, State};
 use super::timeline::{Mark, lies_since};
 use super::wait::{Sleep, TimedOut, Wait};
+use std::collections::BTreeMap;
 
 /// Sleeps of several threads that end within this time of each other end at one moment.
 const MOMENT_NS: u64 = 50_000;
 
-/// How many sleeps of a thread may wait for their reason: those of one call.
+/// How many sleeps of a thread may wait for their reason: those of one call; and how many things
+/// that others did meanwhile are kept apart.
 const MOST_UNTOLD: usize = 16;
 
 impl Analysis {
@@ -139,7 +141,12 @@ impl Analysis {
             if is_new {
                 thread.slept_for.0.clear();
             }
-            thread.slept_for.0.extend(parts);
+            for (chain, ns) in parts {
+                // A sleep may go on for ever.
+                let has_room = thread.slept_for.0.len() < MOST_UNTOLD;
+                let chain = if has_room { chain } else { Vec::new() };
+                *thread.slept_for.0.entry(chain).or_default() += ns;
+            }
             (thread.slept_for.1, thread.slept_for.2) = (at, by);
         });
     }
@@ -162,7 +169,7 @@ impl Analysis {
         let Some(thread) = self.threads.get_mut(&id) else { return };
         let is_looked_at = (from..=to).contains(&thread.slept_for.1);
         let looked =
-            if is_looked_at { std::mem::take(&mut thread.slept_for.0) } else { Vec::new() };
+            if is_looked_at { std::mem::take(&mut thread.slept_for.0) } else { BTreeMap::new() };
         let is_for_nothing = thread.has_done_nothing(site, to);
         if ender.is_some() {
             thread.was_woken(site, to);
@@ -175,7 +182,7 @@ impl Analysis {
         let mut wait = Wait::new(0, site, false, from);
         let ender_told = ender.filter(|(by, _)| self.threads.contains_key(by));
         // Looks now and then tell of the whole sleep.
-        let seen: u64 = looked.iter().map(|(_, ns)| ns).sum();
+        let seen: u64 = looked.values().sum();
         match ender_told {
             _ if seen * 8 > ns => {
                 let whole = |(chain, part): Part| {

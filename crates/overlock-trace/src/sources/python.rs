@@ -148,29 +148,29 @@ impl Python {
     }
 
     fn functions(&mut self, process: u32, state: u64, layout: &Layout) -> Functions {
-        let word = |at: u64| word(process, at);
+        let word = |from: u64, offset: u64| word(process, from, offset);
         let first = || {
-            let frame = word(state + layout.frame)?;
-            layout.indirect.map_or(Some(frame), |at| word(frame + at))
+            let frame = word(state, layout.frame)?;
+            layout.indirect.map_or(Some(frame), |at| word(frame, at))
         };
         let (mut frame, mut found) = (first().unwrap_or(0), Functions::new());
         for _ in 0..DEEPEST {
             let mut owner = [0];
             if frame == 0
                 || found.len() == FRAMES
-                || read_memory(process, frame + layout.owner, &mut owner) == 0
+                || read_memory(process, frame.wrapping_add(layout.owner), &mut owner) == 0
             {
                 break;
             }
             // The lowest bits are no part of an address.
             if owner[0] < OWN
-                && let Some(code) = word(frame + layout.code)
+                && let Some(code) = word(frame, layout.code)
                 && let Some((name, place)) = self.name(process, code & !3, layout)
             {
                 let is_first = found.is_empty();
                 found.push(if is_first { format!("{name} ({place})") } else { name.clone() });
             }
-            frame = word(frame + layout.previous).unwrap_or(0);
+            frame = word(frame, layout.previous).unwrap_or(0);
         }
         found
     }
@@ -180,8 +180,8 @@ impl Python {
             self.names.clear();
         }
         let name = self.names.entry((process, code)).or_insert_with(|| {
-            let text = |at: u64| text(process, word(process, code + at)?, layout);
-            let line = word(process, code + layout.line)? & u64::from(u32::MAX);
+            let text = |at: u64| text(process, word(process, code, at)?, layout);
+            let line = word(process, code, layout.line)? & u64::from(u32::MAX);
             let (name, file) = (text(NAME)?, text(FILE)?);
             let file = file.rsplit('/').next().unwrap_or(&file).to_owned();
             Some((name, format!("{file}:{line}")))
@@ -194,16 +194,19 @@ fn most(counts: &HashMap<Functions, u32>) -> Option<&Functions> {
     counts.iter().max_by_key(|(functions, count)| (**count, *functions)).map(|(most, _)| most)
 }
 
-fn word(process: u32, at: u64) -> Option<u64> {
+/// Returns the word so many bytes behind an address. What is read there may be anything.
+fn word(process: u32, from: u64, offset: u64) -> Option<u64> {
     let mut bytes = [0; 8];
+    let at = from.wrapping_add(offset);
     (read_memory(process, at, &mut bytes) == 8).then(|| u64::from_ne_bytes(bytes))
 }
 
 /// Returns the letters of a string that has no other ones than ASCII.
 fn text(process: u32, string: u64, layout: &Layout) -> Option<String> {
-    let length = usize::try_from(word(process, string + LENGTH)?).ok()?;
+    let length = usize::try_from(word(process, string, LENGTH)?).ok()?;
     let mut bytes = vec![0; length.min(LONGEST_NAME)];
-    let from = string + layout.letters + (length - bytes.len()) as u64;
+    let skipped = (length - bytes.len()) as u64;
+    let from = string.wrapping_add(layout.letters).wrapping_add(skipped);
     (read_memory(process, from, &mut bytes) == bytes.len() && bytes.is_ascii())
         .then(|| String::from_utf8(bytes).ok())?
         .filter(|text| !text.is_empty() && !text.contains('\0'))
@@ -214,20 +217,20 @@ fn runtime(process: u32, images: &Images) -> Option<Runtime> {
     let is_python = |name: &str| name.starts_with("python3") || name.starts_with("libpython3");
     let symbols = images.symbols_of(process, is_python, ["_PyRuntime", "Py_Version"])?;
     let [runtime, version] = symbols;
-    let minor = word(process, version)? >> 16 & 0xff;
+    let minor = word(process, version, 0)? >> 16 & 0xff;
     Some((runtime, LAYOUTS.iter().find(|layout| u64::from(layout.minor) == minor)?))
 }
 
 /// Returns the threads of the first interpreter, and the state of each.
 fn states(process: u32, runtime: u64, layout: &Layout) -> Vec<(u32, u64)> {
-    let word = |at: u64| word(process, at);
-    let says = |at: u64| if layout.minor > 12 { word(runtime + at) } else { Some(at) };
+    let word = |from: u64, offset: u64| word(process, from, offset);
+    let says = |at: u64| if layout.minor > 12 { word(runtime, at) } else { Some(at) };
     let first = || {
-        let interpreter = word(runtime + says(layout.interpreter)?)?;
-        word(interpreter + says(layout.threads)?)
+        let interpreter = word(runtime, says(layout.interpreter)?)?;
+        word(interpreter, says(layout.threads)?)
     };
-    let next = |state: &u64| word(state + NEXT).filter(|state| *state != 0);
+    let next = |state: &u64| word(*state, NEXT).filter(|state| *state != 0);
     let states = std::iter::successors(first().filter(|state| *state != 0), next);
-    let thread = |state: u64| Some((u32::try_from(word(state + layout.thread)?).ok()?, state));
+    let thread = |state: u64| Some((u32::try_from(word(state, layout.thread)?).ok()?, state));
     states.take(MOST_THREADS).filter_map(thread).collect()
 }
