@@ -339,6 +339,10 @@ mod tests {
                    Queue::pop(int)@app";
         check(pop, Op::Other, Kind::Condvar, "Queue::pop (app.c:7)");
         check(pop, Op::Plain, Kind::Retake, "Queue::pop (app.c:7)");
+        let idle = "syscall <- std::sync::poison::condvar::Condvar::wait_timeout@app <- \
+                    tokio::runtime::blocking::pool::Spawner::spawn_thread@app <- \
+                    core::ops::function::FnOnce::call_once@app";
+        assert_eq!(kind(&stack(idle), Op::Other), Kind::Idle);
         let get = "syscall <- parking_lot_core::parking_lot::park@app <- \
                    parking_lot::raw_condvar::RawCondvar::wait_until_internal@app <- get@app";
         check(get, Op::Plain, Kind::Condvar, "get (app.c:7)");

@@ -198,6 +198,27 @@ mod tests {
         assert_eq!(found(44 * MS, 1), (true, None), "one is no pool");
     }
 
+    /// A thread sleeps a little for a disk, and others wait for what nobody tells them.
+    #[test]
+    fn waits_that_nobody_ends_matter_more_than_a_little_outside() {
+        let cure_if = |is_ended: bool| {
+            let mut tracer = tracer(false);
+            let asleep = State::Asleep(tracer.kernel.reason(Kind::Disk, "fsync"), Site(7));
+            tracer.adopt(0, 20, 20);
+            tracer.event(0, 20, What::In);
+            tracer.event(MS, 20, What::Out(asleep));
+            waits(&mut tracer, 10, (1, Kind::Condvar));
+            tracer.event(96 * MS, 20, What::In);
+            tracer.event(97 * MS, 20, What::Exit);
+            if is_ended {
+                releases(&mut tracer, (10, 11), 2000 * MS, false);
+            }
+            tracer.event(2000 * MS, 10, What::WaitEnd);
+            cure(&mut tracer)
+        };
+        assert_eq!([false, true].map(cure_if), [Cure::FindWork, Cure::Unblock]);
+    }
+
     /// The lock's memory tells of readers that come while a writer waits.
     #[test]
     fn readers_that_come_past_a_writer_count_whatever_they_do() {

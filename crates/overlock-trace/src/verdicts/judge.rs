@@ -131,6 +131,12 @@ impl Findings {
         };
         let unknown = of(State::Unknown) + rows_of(&|one| one.kind == Kind::Unknown);
         let open = rows_of(&|one| self.is_open(one));
+        // Nobody ends these waits before their time is over.
+        let is_left = |one: &&Finding| {
+            let may_be = matches!(one.kind, Kind::Condvar | Kind::Semaphore | Kind::Futex);
+            may_be && one.class == Class::Work && one.row.timed_out_ns * 2 > one.row.waited_ns
+        };
+        let left = rows_of(&is_left);
         // What a thread does for whose end another one waits is what counts.
         let ends = rows_of(&|one| matches!(one.kind, Kind::Join | Kind::Child));
         let waits_for_work = verdict.work_share - ends * share(total, all);
@@ -145,6 +151,7 @@ impl Findings {
             _ if most < NOTICEABLE && (unknown > 0.5 || facts.is_secret) => Cure::LookCloser,
             _ if most < NOTICEABLE && open > NOTICEABLE_OPEN => Cure::LookCloser,
             _ if polls && most < polling * 0.5 && !are_others_busy => Cure::StopPolling,
+            _ if most < NOTICEABLE_BESIDE && left > most.max(NOTICEABLE_OPEN) => Cure::FindWork,
             _ if most < NOTICEABLE && wants_to_run >= waits_for_work => match unknown {
                 NOTICEABLE_OPEN.. => Cure::LookCloser,
                 _ if wants_to_run > STARVED * ran && !hides => Cure::GiveProcessors,
