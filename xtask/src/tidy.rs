@@ -198,7 +198,7 @@ fn files_are_short(file: &File) -> Vec<String> {
 }
 
 /// The most lines of Rust in the main workspace, tests included. Lower it when they are fewer.
-const LINES: usize = 99_999;
+const LINES: usize = 96_228;
 
 /// What is added is paid for by what is deleted.
 fn lines_stay_below(files: &[File]) -> Vec<String> {
