@@ -24,7 +24,7 @@ pub(super) fn chain(one: &Finding) -> Option<String> {
             (0, Some(place), thread) => format!("{thread}, at {place}"),
             (_, _, "") => "a thread that is not known".to_owned(),
             (_, _, thread) if step.threads > 1 => {
-                format!("one of {} threads, {thread} most", step.threads)
+                format!("one of {} threads, mostly {thread}", step.threads)
             }
             (_, _, thread) => thread.to_owned(),
         };

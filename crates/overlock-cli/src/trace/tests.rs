@@ -289,7 +289,8 @@ fn a_sleep_outside_under_a_lock_counts_for_the_lock() {
     (file.rows[0].class, file.rows[0].kind) = (Class::Outside, Kind::FileLock);
     (file.rows[0].what, file.verdict.cure) = ("flock, a file lock".into(), Cure::Unblock);
     let said = advice(&file);
-    assert!(said.contains("Who has a file lock (flock) sleeps at sync (log.c:4): rel"), "{said}");
+    let holder = "The holder of a file lock (flock) sleeps at sync (log.c:4): release it";
+    assert!(said.contains(holder), "{said}");
     found.rows.iter_mut().for_each(|one| one.chains.clear());
     let Findings { report, rows, loops, facts, .. } = found;
     assert_eq!(Findings::judged(report, rows, loops, facts).verdict.cure, Cure::Unblock);
@@ -300,14 +301,14 @@ fn a_sleep_outside_under_a_lock_counts_for_the_lock() {
 fn advice_is_for_who_takes_a_lock_and_for_the_runtime_that_has_it() {
     let mut found = found(&[&BORN[..], &waits_until(80), &[(99, A, Exit), (99, B, Exit)]].concat());
     found.verdict.cure = Cure::ShortenSection;
-    let again = "writer (1) takes it again before those that it has woken, 3.00 times";
+    let again = "writer (1) takes the lock again before the threads that it has woken get it, 3.00";
     assert!(!advice(&found).contains(again));
     found.rows[0].row.lost = 3;
     assert!(advice(&found).contains(again), "{}", advice(&found));
     found.rows[0].enders.insert("fetch (db.c:2), other (3)".into(), 1 << 40);
-    assert!(!advice(&found).contains("writer (1) takes it"), "{}", advice(&found));
+    assert!(!advice(&found).contains("writer (1) takes the lock"), "{}", advice(&found));
     found.rows[0].enders.insert("fetch (db.c:2), third (4)".into(), 1 << 40);
-    assert!(!advice(&found).contains("takes it again"), "{}", advice(&found));
+    assert!(!advice(&found).contains("takes the lock again"), "{}", advice(&found));
     found.rows[0].place = "JVM_Sleep (libjvm.so)".into();
     assert!(advice(&found).ends_with("jstack PID names the Java functions."));
     found.verdict.cure = Cure::LeaveRuntime;

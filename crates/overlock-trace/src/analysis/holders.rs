@@ -39,19 +39,16 @@ impl Analysis {
         let waiters = std::mem::take(&mut lock.waiters);
         let is_crowd = release.is_some_and(|how| how.all) && waiters.len() > 1;
         for waiter in &waiters {
-            let Some(wait) = self.threads.get(waiter).and_then(|thread| thread.wait.as_ref())
-            else {
-                continue;
-            };
-            let (from, site, is_woken) = (wait.from, wait.site, wait.is_woken);
+            let wait = self.threads.get(waiter).and_then(|thread| thread.wait.as_ref());
+            let Some(wait) = wait.filter(|wait| !wait.is_woken) else { continue };
+            let (from, site) = (wait.from, wait.site);
             let is_handed_on = self.threads.get(&holder).is_some_and(|one| one.comes_from(site));
-            let span = (from, if is_woken { from } else { at.max(from) });
-            let parts = self.had((process, address), span, site);
-            if let Some(how) = release.filter(|_| !is_woken) {
+            let parts = self.had((process, address), (from, at.max(from)), site);
+            if let Some(how) = release {
                 self.was_for_it(*waiter, (holder, how.site));
             }
             let wait = self.threads.get_mut(waiter).and_then(|thread| thread.wait.as_mut());
-            let Some(wait) = wait.filter(|_| !is_woken) else { continue };
+            let Some(wait) = wait else { continue };
             wait.is_known_to(at, parts);
             if let Some(how) = release {
                 wait.released_by((holder, how.site), at);
