@@ -2,7 +2,9 @@
 //! is said?
 
 use crate::support::{Said, said, said_until, skip};
-use crate::truth::{Both, can_look, can_trace, compiled, in_function, needs, told, traced, turn};
+use crate::truth::{
+    Both, can_look, can_trace, compiled, in_function, needs, row, told, traced, turn,
+};
 use std::path::Path;
 use std::process::Command;
 
@@ -27,18 +29,21 @@ fn each_sleep_in_a_call_is_told() {
     let (_folder, program) = compiled("own");
     let alone = Command::new(&program).output().unwrap();
     assert_eq!(alone.stdout, b"0\n2\n", "{alone:?}");
-    let path = tempfile::tempdir().unwrap();
-    let records = path.path().join("records").to_str().unwrap().to_owned();
-    let said = said(&["trace", "--source", "preload", "--out", &records, "--", &program]);
+    let records = tempfile::NamedTempFile::new().unwrap();
+    let path = records.path().to_str().unwrap();
+    let mut said = said(&["trace", "--source", "preload", "--out", path, "--", &program]);
     assert_eq!((said.code, &*said.stdout), (Some(7), "0\n2\n"), "{said:?}");
-    let written = std::fs::read_to_string(&records).unwrap();
+    said.stdout = std::fs::read_to_string(path).unwrap();
     for at in ["at_poll (", "at_read (", "nap ("] {
-        let is_it = |line: &&str| line.contains(&format!("\"where\":\"{at}"));
-        let line = written.lines().find(is_it).unwrap_or_else(|| panic!("{at} {said:?}"));
-        let row: serde_json::Value = serde_json::from_str(line).unwrap();
+        let row = row(&said, "trace-work", at);
         // A thread may find what it would have waited for, if it comes late.
         let waits = row["waits"].as_u64().unwrap();
         assert!((50..=100).contains(&waits) && row["is_estimate"] == false, "{row}");
+    }
+    for (at, ender) in [("at_end (", "lasts ("), ("at_child (", "forked (")] {
+        let row = row(&said, "trace-work", at);
+        assert!(row["ender"].as_str().unwrap().starts_with(ender), "{row}");
+        assert!(row["chain"][0][0]["where"].as_str().unwrap().starts_with("nap ("), "{row}");
     }
 }
 
@@ -69,8 +74,7 @@ fn a_holder_whose_release_is_not_seen_is_known() {
     let said = traced("preload", "unseen");
     said.ends(0, "");
     for place in ["waits_mutex (unseen.c", "waits_read (unseen.c", "waits_begun (unseen.c"] {
-        let lock = in_function(said.records("trace-lock"), place);
-        let lock = lock.unwrap_or_else(|| panic!("no {place}: {said:?}"));
+        let lock = row(&said, "trace-lock", place);
         let unknown = lock["holder_ns"]["unknown"].as_f64().unwrap();
         assert!(unknown < 0.2 * lock["waited_ns"].as_f64().unwrap(), "{lock}");
     }
@@ -115,10 +119,7 @@ fn a_wait_may_be_left_by_a_fork_and_by_a_jump() {
     let said = traced("preload", "leaves");
     said.ends(0, "");
     assert!(!said.stderr.contains("the program"), "{said:?}");
-    let process = |place: &str| {
-        let work = in_function(said.records("trace-work"), place);
-        work.unwrap_or_else(|| panic!("no {place}: {said:?}"))["pid"].clone()
-    };
+    let process = |place: &str| row(&said, "trace-work", place)["pid"].clone();
     assert_ne!(process("in_child (leaves.c"), process("in_parent (leaves.c"));
 }
 
@@ -172,8 +173,7 @@ fn a_holder_may_be_in_another_process() {
     for source in sources {
         let said = traced(source, "shared");
         said.ends(0, "");
-        let lock = in_function(said.records("trace-lock"), "waits_for_child (shared.c");
-        let lock = lock.unwrap_or_else(|| panic!("{said:?}"));
+        let lock = row(&said, "trace-lock", "waits_for_child (shared.c");
         let (total, holder) = (lock["waited_ns"].as_f64().unwrap(), &lock["holder_ns"]);
         assert!(holder["unknown"].as_f64().unwrap() < 0.1 * total, "{source}: {lock}");
         assert!(holder["asleep"].as_f64().unwrap() > 0.5 * total, "{source}: {lock}");

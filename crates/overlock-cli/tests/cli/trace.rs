@@ -1,9 +1,7 @@
 //! Does `overlock trace` watch programs of all kinds, and say what it can't see?
 
 use crate::support::{OVERLOCK, Said, interrupt, overlock, said, said_until, skip};
-use crate::truth::{
-    Both, apart, can_look, can_trace, in_function, needs, program, told, traced, turn,
-};
+use crate::truth::{Both, apart, can_look, can_trace, needs, program, row, told, traced, turn};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -172,8 +170,7 @@ fn a_program_that_hangs_is_seen_to_wait() {
         return skip("records were lost each time");
     }
     for place in ["first (hangs.c", "second (hangs.c"] {
-        let lock = in_function(said.records("trace-lock"), place);
-        let lock = lock.unwrap_or_else(|| panic!("no {place}: {said:?}"));
+        let lock = row(&said, "trace-lock", place);
         let (waited, holder) = (&lock["waited_ns"], &lock["holder_ns"]);
         assert!(waited.as_f64() > Some(5e8), "{said:?}");
         assert!(holder["asleep"].as_f64().unwrap() > 0.5 * waited.as_f64().unwrap(), "{said:?}");
@@ -252,8 +249,7 @@ fn threads_outlive_the_first_one() {
         }
         let said = traced(source, "orphans");
         said.ends(0, "");
-        let lock = in_function(said.records("trace-lock"), "waits_alone (orphans.c");
-        let lock = lock.unwrap_or_else(|| panic!("{source}: {said:?}"));
+        let lock = row(&said, "trace-lock", "waits_alone (orphans.c");
         assert_eq!(lock["type"], "mutex", "{source}: {lock}");
     }
 }

@@ -106,6 +106,12 @@ pub(crate) fn in_function(records: Vec<Value>, function: &str) -> Option<Value> 
     records.into_iter().find(is_it)
 }
 
+/// Returns the first record of a kind that is of a function.
+#[track_caller]
+pub(crate) fn row(said: &Said, kind: &str, function: &str) -> Value {
+    in_function(said.records(kind), function).unwrap_or_else(|| panic!("no {function}: {said:?}"))
+}
+
 /// Returns whether the kernel's tracepoints can be used here, and reports it if they can't.
 pub(crate) fn can_trace() -> bool {
     static CAN: LazyLock<bool> = LazyLock::new(|| works("tracepoints"));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Short sleeps in several calls, in a program that has functions of its own by the names of the C library's, and that
- * ends in a sandbox of the kernel, which allows it to read and write, and not to look at the processor's counter.
+ * Short sleeps in several calls, and waits for a thread's end and for a child's, in a program that has functions of its
+ * own by the names of the C library's, and that ends in a sandbox of the kernel, which allows it to read and write, and
+ * not to look at the processor's counter.
  */
 #define _GNU_SOURCE
 #include <poll.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -67,6 +69,33 @@ static void at_read(void)
 			return;
 }
 
+static void *lasts(void *name)
+{
+	prctl(PR_SET_NAME, name);
+	for (int round = 0; round < ROUNDS; round++)
+		nap();
+	return NULL;
+}
+
+static void at_end(void)
+{
+	pthread_t lasting;
+
+	if (pthread_create(&lasting, NULL, lasts, "lasts") == 0)
+		pthread_join(lasting, NULL);
+}
+
+static void at_child(void)
+{
+	pid_t child = fork();
+
+	if (child == 0) {
+		lasts("forked");
+		_exit(0);
+	}
+	waitpid(child, NULL, 0);
+}
+
 int main(void)
 {
 	pthread_t writer;
@@ -77,6 +106,8 @@ int main(void)
 	at_read();
 	pthread_join(writer, NULL);
 	at_poll();
+	at_end();
+	at_child();
 	printf("%d\n", called);
 	printf("%ld\n", (long)pread(-1, NULL, 0, 0) + close(-1) + syscall(-1));
 	fflush(stdout);
